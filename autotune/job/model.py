@@ -1,0 +1,211 @@
+"""What a job file asks for, typed. `job/loading.py` reads it; every default here is the documented one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from autotune.job.space import SearchSpace
+from autotune.records import StageName, Value
+
+Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys are faults, values never change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class VerlSection(Section):
+    """The user's own verl run, as it is launched today."""
+
+    entry: str = "verl.trainer.main_ppo"
+    """Python module that is started with `python -m`."""
+    config_path: str | None = None
+    """Folder of `config_name` where it is not verl's own; relative to the job file."""
+    config_name: str = "ppo_trainer"
+    """Hydra's primary configuration."""
+    overrides: dict[str, Value]
+    """verl's dotted keys to values; a leading `+` says that verl's defaults lack the key."""
+    environment: dict[str, str] = Field(default_factory=dict)
+    """Extra environment variables of the verl process."""
+
+
+class CpuSection(Section):
+    """How a trial runs where there is no GPU (`device: cpu`)."""
+
+    worker_memory_cap_gb: Positive | None = None
+    """What one training worker may allocate beyond its size at start; stands in for device memory."""
+    replay_poll_s: Positive | None = None
+    """verl polls its replay buffer every 2 s; a smaller value takes that out of tiny trials. None = verl's own."""
+    ray_cpus: Count = 32
+    """Logical CPUs of the trial's private Ray; verl hangs in silence with too few."""
+    threads: Count = 2
+    """OMP threads of each worker."""
+    kv_cache_gb: Count = 1
+    """VLLM_CPU_KVCACHE_SPACE."""
+
+
+class ResourceSection(Section):
+    """What one trial holds, and where."""
+
+    device: Literal["gpu", "cpu"] = "gpu"
+    gpus_per_trial: Count = 1
+    """GPUs of one trial on one node (verl's trainer.n_gpus_per_node); on CPU: data-parallel ranks."""
+    trials_at_once: Count | None = None
+    """None: as many as the free GPUs allow; on CPU: 1."""
+    ray_address: str | None = None
+    """Cluster to join. None: RAY_ADDRESS if set, else a local one is started."""
+    python: str | None = None
+    """Interpreter of the verl environment; None: the one that runs autotune."""
+    cpu: CpuSection = CpuSection()
+
+
+class BudgetSection(Section):
+    """What the whole job may cost. Whatever runs out first stops it, resumable."""
+
+    gpu_hours: Positive | None = None
+    """Device hours over all attempts (CPU: slot hours)."""
+    trials: Count | None = None
+    wall_hours: Positive | None = None
+    """Since the first start of the job, summed over resumptions."""
+
+
+class GuardSection(Section):
+    """When a running trial is ended early. Each limit names its unit."""
+
+    kl_metric: str = "actor/kl_loss"
+    """`actor/ppo_kl` is 0 with one update a batch, so it is refused here."""
+    kl_limit: Positive | None = None
+    """None: no KL guard."""
+    kl_steps: Count = 2
+    """Consecutive steps over the limit that end the trial."""
+    nan_reward_steps: Count = 1
+    """Consecutive steps with a NaN or Inf reward."""
+    nan_gradient_steps: Count = 2
+    """Consecutive steps with a non-finite gradient norm; verl itself only skips the update."""
+    zero_reward_steps: Count | None = None
+    """Consecutive steps whose best reward is exactly 0; None: not watched."""
+    entropy_limit: Positive | None = None
+    """actor/entropy over this ends the trial; None: not watched."""
+    start_silence_s: Positive = 600.0
+    """No sign of life before the first step."""
+    step_silence_s: Positive = 900.0
+    """No sign of life inside a step, until steps of this trial are known."""
+    step_silence_factor: Positive = 10.0
+    """Afterwards: this many times the trial's slowest steady step, within 30 s and `step_silence_s`."""
+    wall_limit_s: Positive = 7200.0
+    """Longest life of one attempt."""
+    memory_growth_frac_per_step: Positive | None = None
+    """Idle memory growing by more than this share of the device per step, over at least 5 steps."""
+
+    @model_validator(mode="after")
+    def _kl_metric_measures_drift(self) -> GuardSection:
+        if self.kl_metric == "actor/ppo_kl":
+            raise ValueError(
+                "kl_metric: found actor/ppo_kl, which verl reports as 0 with one update a batch; "
+                "allowed: actor/kl_loss (with use_kl_loss=true) or actor/reward_kl_penalty"
+            )
+        return self
+
+
+class Certificate(Section):
+    """Survive's proof of the worst case."""
+
+    steps: Annotated[int, Field(ge=2)] = 2
+    """Full steps with the longest prompts and every response at its limit."""
+
+
+class StageSection(Section):
+    """What all stages have in common."""
+
+    search_space: SearchSpace
+    steps: Count
+    """Optimizer steps of one trial, the warm-up step included."""
+    trials: Count
+    """Largest number of trials of this stage."""
+    warmup_steps: Annotated[int, Field(ge=0)] = 1
+    """Leading steps that are not measured."""
+    seed: int = 0
+    """Of the sampler and, through `data.seed`, of the trials."""
+    overrides: dict[str, Value] = Field(default_factory=dict)
+    """Fixed for this stage only, over the job's own; not exported."""
+    peak_memory_frac: Fraction = 0.80
+    """Largest share of device memory that is accepted."""
+
+
+class SurviveStage(StageSection):
+    """Find configurations that run."""
+
+    certificate: Certificate | None = Certificate()
+    accepted_wanted: Count = 1
+    """The stage ends once so many configurations were accepted."""
+
+
+class SpeedStage(StageSection):
+    """Make it faster without changing what is learned."""
+
+    baseline_repeats: Count = 2
+    """Runs of the survivor that give the noise floor."""
+    wanted_gain: Annotated[float, Field(ge=1.0)] = 1.30
+    """Accepted at this many times the survivor's tokens/s/GPU."""
+    reward_noise_factor: Positive = 2.0
+    """The reward may be this many times as rough as the baseline's, never rougher."""
+
+
+class QualityStage(StageSection):
+    """Learn better at the speed already reached."""
+
+    wanted_gain: Annotated[float, Field(ge=1.0)] = 1.15
+    """Accepted at this many times the baseline's reward."""
+    kl_band: tuple[float, float] = (0.05, 0.12)
+    """KL to the reference policy at the end has to lie in it."""
+
+    @model_validator(mode="after")
+    def _band_is_ordered(self) -> QualityStage:
+        low, high = self.kl_band
+        if not 0.0 <= low < high:
+            raise ValueError(f"kl_band: found [{low}, {high}]; allowed: 0 <= low < high")
+        return self
+
+
+class StageSections(Section):
+    """The ladder of this job; a stage that is left out is not climbed."""
+
+    survive: SurviveStage
+    speed: SpeedStage | None = None
+    quality: QualityStage | None = None
+
+
+class StorageSection(Section):
+    """Where results are kept."""
+
+    url: str | None = None
+    """SQLAlchemy URL; None: sqlite under `results`, named after the job."""
+    results: str = "results"
+    """Folder for databases and attempts, relative to the working directory."""
+
+
+class Job(Section):
+    """A whole job file."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    verl: VerlSection
+    resources: ResourceSection = ResourceSection()
+    budget: BudgetSection = BudgetSection()
+    storage: StorageSection = StorageSection()
+    guards: GuardSection = GuardSection()
+    stages: StageSections
+
+    def stage(self, name: StageName) -> StageSection | None:
+        """The stage's section; None where the job leaves it out."""
+        section: StageSection | None = getattr(self.stages, name.value)
+        return section
+
+    def stage_names(self) -> tuple[StageName, ...]:
+        """The stages this job climbs, in order."""
+        return tuple(name for name in StageName if self.stage(name) is not None)
