@@ -1,0 +1,1 @@
+"""What is shipped: a configuration that verl runs, with what it rests on written above it."""

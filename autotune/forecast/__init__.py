@@ -1,0 +1,1 @@
+"""What a configuration will need, and what the machine has."""

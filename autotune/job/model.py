@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from autotune.job.space import SearchSpace
-from autotune.records import StageName, Value
+from autotune.records import StageName
 
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
 
 
+def refused(
+    *, found: str, allowed: str, next_step: str = "", within: tuple[str, ...] = ()
+) -> PydanticCustomError:
+    """A validator's refusal, with what a fault needs; `within` leads from the validated value to the key."""
+    parts = {"found": found, "allowed": allowed, "next_step": next_step, "within": within}
+    return PydanticCustomError("refused", "found {found}; allowed: {allowed}", parts)
+
+
 class Section(BaseModel):
     """Base of every section: unknown keys are faults, values never change after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class VerlSection(Section):
@@ -26,10 +35,10 @@ class VerlSection(Section):
     entry: str = "verl.trainer.main_ppo"
     """Python module that is started with `python -m`."""
     config_path: str | None = None
-    """Folder of `config_name` where it is not verl's own; relative to the job file."""
+    """Folder of `config_name` where it is not verl's own; from the working directory, else the job's."""
     config_name: str = "ppo_trainer"
     """Hydra's primary configuration."""
-    overrides: dict[str, Value]
+    overrides: dict[str, JsonValue]
     """verl's dotted keys to values; a leading `+` says that verl's defaults lack the key."""
     environment: dict[str, str] = Field(default_factory=dict)
     """Extra environment variables of the verl process."""
@@ -41,7 +50,7 @@ class CpuSection(Section):
     worker_memory_cap_gb: Positive | None = None
     """What one training worker may allocate beyond its size at start; stands in for device memory."""
     replay_poll_s: Positive | None = None
-    """verl polls its replay buffer every 2 s; a smaller value takes that out of tiny trials. None = verl's own."""
+    """Pause between looks into verl's replay buffer; None: its own 2 s, too long for tiny trials."""
     ray_cpus: Count = 32
     """Logical CPUs of the trial's private Ray; verl hangs in silence with too few."""
     threads: Count = 2
@@ -103,14 +112,16 @@ class GuardSection(Section):
     memory_growth_frac_per_step: Positive | None = None
     """Idle memory growing by more than this share of the device per step, over at least 5 steps."""
 
-    @model_validator(mode="after")
-    def _kl_metric_measures_drift(self) -> GuardSection:
-        if self.kl_metric == "actor/ppo_kl":
-            raise ValueError(
-                "kl_metric: found actor/ppo_kl, which verl reports as 0 with one update a batch; "
-                "allowed: actor/kl_loss (with use_kl_loss=true) or actor/reward_kl_penalty"
+    @field_validator("kl_metric")
+    @classmethod
+    def _kl_metric_measures_drift(cls, kl_metric: str) -> str:
+        if kl_metric == "actor/ppo_kl":
+            raise refused(
+                found="actor/ppo_kl, which verl reports as 0 with one update a batch",
+                allowed="actor/kl_loss (with use_kl_loss) or actor/reward_kl_penalty (with use_kl_in_reward)",
+                next_step="take actor/kl_loss",
             )
-        return self
+        return kl_metric
 
 
 class Certificate(Section):
@@ -132,10 +143,21 @@ class StageSection(Section):
     """Leading steps that are not measured."""
     seed: int = 0
     """Of the sampler and, through `data.seed`, of the trials."""
-    overrides: dict[str, Value] = Field(default_factory=dict)
+    overrides: dict[str, JsonValue] = Field(default_factory=dict)
     """Fixed for this stage only, over the job's own; not exported."""
     peak_memory_frac: Fraction = 0.80
     """Largest share of device memory that is accepted."""
+
+    @model_validator(mode="after")
+    def _something_is_measured(self) -> StageSection:
+        if self.warmup_steps >= self.steps:
+            raise refused(
+                found=f"{self.warmup_steps} of {self.steps} steps",
+                allowed="fewer warm-up steps than steps",
+                within=("warmup_steps",),
+                next_step="raise `steps`, or lower `warmup_steps`",
+            )
+        return self
 
 
 class SurviveStage(StageSection):
@@ -162,15 +184,16 @@ class QualityStage(StageSection):
 
     wanted_gain: Annotated[float, Field(ge=1.0)] = 1.15
     """Accepted at this many times the baseline's reward."""
-    kl_band: tuple[float, float] = (0.05, 0.12)
+    kl_band: Annotated[tuple[float, float], Field(strict=False)] = (0.05, 0.12)
     """KL to the reference policy at the end has to lie in it."""
 
-    @model_validator(mode="after")
-    def _band_is_ordered(self) -> QualityStage:
-        low, high = self.kl_band
+    @field_validator("kl_band")
+    @classmethod
+    def _band_is_ordered(cls, kl_band: tuple[float, float]) -> tuple[float, float]:
+        low, high = kl_band
         if not 0.0 <= low < high:
-            raise ValueError(f"kl_band: found [{low}, {high}]; allowed: 0 <= low < high")
-        return self
+            raise refused(found=f"[{low:g}, {high:g}]", allowed="[low, high] with 0 <= low < high")
+        return kl_band
 
 
 class StageSections(Section):

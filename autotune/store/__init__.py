@@ -1,0 +1,1 @@
+"""What is remembered: one database a job, read and written in frozen values (`store.py`, `reader.py`)."""

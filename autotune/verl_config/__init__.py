@@ -1,0 +1,1 @@
+"""What verl accepts: its configuration composed, checked and written."""

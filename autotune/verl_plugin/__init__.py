@@ -1,0 +1,25 @@
+"""Code that runs inside verl's own processes. The only room that imports verl, torch or vllm.
+
+verl imports `register` in each of its processes (`VERL_USE_EXTERNAL_MODULES`); nothing happens unless
+the environment of the process asks for it, so stock verl stays stock. Every patch names the place in
+verl 0.9.1 that makes it necessary.
+
+`register`       reads the environment and calls the others.
+                 Asked by `VERL_USE_EXTERNAL_MODULES=autotune.verl_plugin.register`.
+`after_import`   patches a module right after its first import, so that nothing heavy is imported early.
+`cpu_platform`   verl on a machine without an accelerator, with `cpu_device` as its device.
+                 Asked by `AUTOTUNE_CPU=1`.
+`cpu_vllm`       vLLM's CPU build keeps weights that can be loaded again.
+                 Asked by verl's `rollout.engine_kwargs.vllm.worker_extension_cls`.
+`memory_cap`     real allocation failures: a limit on what one training worker may allocate.
+                 Asked by `AUTOTUNE_CPU_MEMORY_CAP_GB`; says so in `AUTOTUNE_MEMORY_CAP_DIR`.
+`phases`         a line at each begin and end of a part of a step, with the workers' peak memory.
+                 Asked by `AUTOTUNE_PHASES_PATH`.
+`replay_poll`    polls the replay buffer more often than every 2 s.
+                 Asked by `AUTOTUNE_REPLAY_POLL_S`.
+`trial_sockets`  keeps two trials on one host from loading each other's weights.
+                 Asked by `AUTOTUNE_TRIAL_KEY`.
+`environment`    the environment variables that a trial on CPU needs.
+`tiny_job`       makes a model, data and reward (`tiny_reward`) that train in seconds on two cores.
+`validator`      verl's own configuration checks, for a parent process that does not import verl.
+"""

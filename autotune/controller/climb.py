@@ -1,0 +1,377 @@
+"""One stage while it is climbed: opens trials, launches attempts, settles what ended.
+
+Holds no decision of its own: `ladder/` says what to do, `judge/` what happened.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from autotune.clock import Clock
+from autotune.controller.flight import Flight
+from autotune.controller.progress import Watcher
+from autotune.errors import AutotuneError, Fault, UserCodeError
+from autotune.forecast.peak_model import micro_batch_tokens, predicted_peak_frac
+from autotune.job.model import Job, StageSection
+from autotune.job.paths import JobPaths
+from autotune.job.space_resolution import ResolvedSpace
+from autotune.judge.evidence import Evidence
+from autotune.judge.verdict import judge_attempt
+from autotune.ladder import acceptance, strategy
+from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt
+from autotune.ladder.objective import constraints, intermediate, objective
+from autotune.ladder.view import StageView, TrialView
+from autotune.records import (
+    AttemptEnd,
+    AttemptRole,
+    Candidate,
+    Event,
+    Failure,
+    FailureGroup,
+    Figures,
+    MetricRow,
+    Outcome,
+    Overrides,
+    StageName,
+    StageResult,
+    Value,
+    Verdict,
+)
+from autotune.search.study import StageStudy
+from autotune.search.telling import Telling, telling
+from autotune.store.store import Store
+from autotune.trial.launcher import Launcher
+from autotune.trial.preparation import Preparer, Refusal, steps_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What a climb acts through; one set for the whole job."""
+
+    job: Job
+    store: Store
+    launcher: Launcher
+    preparer: Preparer
+    paths: JobPaths
+    clock: Clock
+    watcher: Watcher
+
+
+class StudyStopError(Exception):
+    """Searching on would waste devices; `cause` is what the user is told."""
+
+    def __init__(self, cause: AutotuneError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class StageClimb:
+    """One stage's trials, those in the air and those told.
+
+    A trial: opened (Optuna, store) -> attempts (ladder.flight) -> told (store, then Optuna).
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        stage: StageName,
+        *,
+        study: StageStudy,
+        space: ResolvedSpace,
+        carried: Overrides,
+        first: tuple[Candidate, ...] = (),
+    ) -> None:
+        section = services.job.stage(stage)
+        assert section is not None
+        self.stage = stage
+        self.section: StageSection = section
+        self.flights: dict[str, Flight] = {}
+        self._services = services
+        self._study = study
+        self._space = space
+        self._carried = carried
+        self._first = first
+        self._views: dict[int, TrialView] = {}
+        self._overrides: dict[int, Overrides] = {}
+        self._flats: dict[int, Mapping[str, Value]] = {}
+        self._open: list[Flight] = []
+        stored = services.store.trials()
+        self._told_before = sum(trial.ended_utc is not None for trial in stored if trial.stage is not stage)
+        self._booked_device_s = services.store.device_s()
+
+    def view(self) -> StageView:
+        """The stage as its strategy sees it."""
+        return StageView(
+            stage=self.stage,
+            section=self.section,
+            space=self._space,
+            trials=tuple(self._views[number] for number in sorted(self._views)),
+            first=self._first,
+        )
+
+    def view_of(self, number: int) -> TrialView:
+        """One trial as the strategy sees it."""
+        return self._views[number]
+
+    def best_objective(self) -> float | None:
+        """The largest objective of a completed trial; None before there is one."""
+        values = [v.objective for v in self._views.values() if v.is_complete and v.objective is not None]
+        return max(values, default=None)
+
+    def trials_told(self) -> int:
+        """Trials that ended, over all stages."""
+        return self._told_before + len(self.view().ended)
+
+    def device_s(self) -> float:
+        """Device seconds of the whole job, attempts in the air included."""
+        now_s = self._services.clock.now_s()
+        devices = self._services.job.resources.gpus_per_trial
+        return self._booked_device_s + sum((now_s - f.started_s) * devices for f in self.flights.values())
+
+    def sampled(self) -> Candidate | None:
+        """The sampler's proposal; None where the space is used up."""
+        return self._study.sampled(self.view().tried)
+
+    def start(self, candidate: Candidate) -> None:
+        """Opens a trial and launches its first attempt."""
+        number = self._study.ask(candidate)
+        overrides = {**self._carried, **self._space.overrides(candidate.params)}
+        now = self._services.clock.utc_now()
+        trial_id = self._services.store.add_trial(self.stage, number, candidate, overrides, now)
+        flight = Flight(trial_id=trial_id, number=number, candidate=candidate, overrides=overrides)
+        self.know(TrialView(number=number, candidate=candidate), overrides)
+        self._services.watcher.say(f"{self.stage.value} #{number}: {candidate.origin}")
+        self.launch(flight, AttemptRole.MEASURE)
+
+    def know(self, view: TrialView, overrides: Overrides) -> None:
+        """Takes a trial into the stage's view, from `start` or from the database."""
+        self._views[view.number] = view
+        self._overrides[view.number] = overrides
+
+    def leave_open(self, flight: Flight) -> None:
+        """Notes a trial that an interrupted controller left; it goes on when there is a slot."""
+        self._open.append(flight)
+
+    def go_on_with_open(self) -> bool:
+        """Goes on with one trial that was left open; False where there is none."""
+        if not self._open:
+            return False
+        flight = self._open.pop(0)
+        if flight.attempts:
+            self.proceed(flight)
+        else:
+            self._services.watcher.say(
+                f"{self.stage.value} #{flight.number}: again, {flight.candidate.origin}"
+            )
+            self.launch(flight, AttemptRole.MEASURE)
+        return True
+
+    def launch(self, flight: Flight, role: AttemptRole) -> None:
+        """Launches one attempt: intent into the store, then the effect."""
+        services = self._services
+        index = flight.index + 1
+        paths = services.paths.attempt(self.stage, flight.number, index)
+        attempt_id = uuid.uuid4().hex[:12]
+        request = services.preparer.request(self.section, flight.overrides, role, paths, attempt_id)
+        if isinstance(request, Refusal):
+            self._reject(flight, role, request)
+            return
+        services.store.start_attempt(
+            flight.trial_id,
+            attempt_id=attempt_id,
+            index=index,
+            role=role,
+            folder=request.folder,
+            at_utc=services.clock.utc_now(),
+            devices=request.gpus,
+        )
+        flight.attempt_id, flight.index, flight.role = attempt_id, index, role
+        flight.steps, flight.end_asked = steps_of(self.section, role), False
+        flight.evidence, flight.started_s = Evidence(), services.clock.now_s()
+        self.flights[attempt_id] = flight
+        services.launcher.start(request)
+        services.store.attempt_is_running(attempt_id, services.clock.utc_now())
+
+    def observe(self, flight: Flight, event: Event) -> None:
+        """Takes one event of a running attempt into its evidence, the store and the study's curve."""
+        flight.evidence.add(event)
+        self._services.store.add_events(flight.attempt_id, [event], self._services.clock.utc_now())
+        if isinstance(event, MetricRow) and flight.role is AttemptRole.MEASURE:
+            value = intermediate(self.stage, event.values, event.step, flight.steps)
+            if value is not None:
+                self._study.report(flight.number, event.step, value)
+
+    def settle(self, flight: Flight, end: AttemptEnd, *, stopped: str | None) -> None:
+        """Judges an attempt that ended and does what follows from it."""
+        services = self._services
+        verdict = judge_attempt(
+            flight.evidence,
+            steps_asked=flight.steps,
+            warmup_steps=min(self.section.warmup_steps, max(flight.steps - 1, 0)),
+            guards=services.job.guards,
+        )
+        if stopped is not None and flight.evidence.stop is None and end.asked:
+            verdict = replace(verdict, outcome=Outcome.STOPPED, failure=None)
+        device_s = (services.clock.now_s() - flight.started_s) * services.job.resources.gpus_per_trial
+        services.store.end_attempt(
+            flight.attempt_id, end=end, verdict=verdict, device_s=device_s, at_utc=services.clock.utc_now()
+        )
+        self._booked_device_s += device_s
+        self.flights.pop(flight.attempt_id, None)
+        if verdict.outcome is Outcome.STOPPED:
+            return  # the trial stays open: the same command launches it again
+        flight.attempts.append(EndedAttempt(flight.role, verdict))
+        self.proceed(flight, stopped=stopped)
+
+    def proceed(self, flight: Flight, *, stopped: str | None = None) -> None:
+        """Does what the ladder says about a trial whose latest attempt is judged."""
+        following = after_attempt(self.section, flight.attempts)
+        if isinstance(following, Launch):
+            if stopped is None:
+                self._services.watcher.say(f"{self.stage.value} #{flight.number}: {following.reason}")
+                self.launch(flight, following.role)
+            return
+        self.tell(flight, following.verdict)
+        if isinstance(following, Abandon):
+            raise StudyStopError(_abandoned(self.stage, flight, following.verdict))
+        self._break_circuit()
+
+    def _break_circuit(self) -> None:
+        """Two trials in a row ended by the machine: a third would only cost."""
+        latest = self.view().ended[-2:]
+        verdicts = [trial.verdict for trial in latest if trial.verdict is not None]
+        if len(verdicts) == 2 and all(v.outcome is Outcome.INFRASTRUCTURE for v in verdicts):
+            causes = "; ".join(v.failure.cause for v in verdicts if v.failure is not None)
+            numbers = " and ".join(f"#{trial.number}" for trial in latest)
+            raise StudyStopError(
+                AutotuneError(
+                    f"{self.stage.value}: the machine ended trials {numbers} in a row ({causes}); "
+                    "mend it and run the same command again"
+                )
+            )
+
+    def tell(self, flight: Flight, verdict: Verdict) -> None:
+        """Ends the trial in the store, then in Optuna; a crash between is mended on resumption."""
+        rows = [row for row in flight.evidence.rows if flight.role is AttemptRole.MEASURE]
+        view = self._judged(flight, verdict, rows)
+        self.know(view, flight.overrides)
+        told = self.telling_of(view)
+        self._services.store.end_trial(
+            flight.trial_id,
+            verdict=verdict,
+            objective=view.objective,
+            accepted=view.accepted,
+            pruned=told.state == "pruned",
+            at_utc=self._services.clock.utc_now(),
+        )
+        self._study.tell(flight.number, told)
+        self._services.watcher.say(_outcome_line(self.stage, view))
+
+    def telling_of(self, view: TrialView) -> Telling:
+        """What Optuna is to be told of an ended trial."""
+        assert view.verdict is not None
+        return telling(
+            view.verdict,
+            objective=view.objective,
+            constraints=constraints(
+                self.stage, self.section, view.verdict, predicted_peak_frac=self._predicted_peak_frac(view)
+            ),
+            accepted=view.accepted,
+            origin=view.candidate.origin,
+        )
+
+    def conclude(self) -> StageResult:
+        """Stores and returns how the stage ended."""
+        view = self.view()
+        result = acceptance.stage_result(
+            view, strategy.baseline(view), carried=self._carried, overrides_of=self._overrides
+        )
+        self._services.store.end_stage(result, self._services.clock.utc_now())
+        self._services.watcher.say(f"{self.stage.value}: {result.statement}")
+        return result
+
+    def _judged(self, flight: Flight, verdict: Verdict, rows: list[MetricRow]) -> TrialView:
+        metric = self._services.job.guards.kl_metric
+        view = TrialView(
+            number=flight.number,
+            candidate=flight.candidate,
+            verdict=verdict,
+            objective=objective(self.stage, verdict),
+            rewards=curve(rows, "critic/rewards/mean"),
+            kls=curve(rows, metric),
+        )
+        # The trial counts towards its own baseline, so that a repeat is compared with what it is.
+        trials = {**self._views, view.number: view}
+        stage_view = replace(self.view(), trials=tuple(trials[n] for n in sorted(trials)))
+        accepted = acceptance.is_accepted(self.section, verdict, strategy.baseline(stage_view))
+        return replace(view, accepted=accepted)
+
+    def _predicted_peak_frac(self, view: TrialView) -> float | None:
+        failure = view.verdict.failure if view.verdict else None
+        if failure is None or not failure.kind.startswith("oom_"):
+            return None
+        phase = failure.phase
+        known = []
+        for other in self._views.values():
+            peak = other.verdict.figures.peak_by_phase_frac.get(phase) if other.verdict else None
+            tokens = micro_batch_tokens(self._flat(other.number), phase)
+            if other.number != view.number and peak is not None and tokens is not None:
+                known.append((tokens, peak))
+        return predicted_peak_frac(known, micro_batch_tokens(self._flat(view.number), phase))
+
+    def _flat(self, number: int) -> Mapping[str, Value]:
+        if number not in self._flats:
+            self._flats[number] = self._services.preparer.resolve(self._overrides[number]).flat
+        return self._flats[number]
+
+    def _reject(self, flight: Flight, role: AttemptRole, refusal: Refusal) -> None:
+        failure = Failure(
+            kind="config_validation", group=FailureGroup.CANDIDATE, phase="config", cause=refusal.cause
+        )
+        verdict = Verdict(
+            outcome=Outcome.REJECTED,
+            figures=Figures(steps_asked=steps_of(self.section, role)),
+            failure=failure,
+        )
+        self.tell(flight, verdict)
+
+
+def curve(rows: list[MetricRow], key: str) -> tuple[float, ...]:
+    """The values of one metric by step, NaN and missing ones left out."""
+    values = (row.values.get(key) for row in rows)
+    return tuple(value for value in values if value is not None)
+
+
+def _outcome_line(stage: StageName, view: TrialView) -> str:
+    assert view.verdict is not None
+    figures, failure = view.verdict.figures, view.verdict.failure
+    parts = [
+        f"{stage.value} #{view.number}: {view.verdict.outcome.value}{', accepted' if view.accepted else ''}"
+    ]
+    if failure is not None:
+        parts.append(f"{failure.kind} in {failure.phase}: {failure.cause}")
+    if figures.peak_memory_frac is not None:
+        parts.append(f"peak memory {figures.peak_memory_frac:.0%}")
+    if figures.tokens_per_s_per_gpu is not None:
+        parts.append(f"{figures.tokens_per_s_per_gpu:.0f} tokens/s/GPU")
+    if figures.reward is not None:
+        parts.append(f"reward {figures.reward:.3f}")
+    if figures.kl is not None:
+        parts.append(f"KL {figures.kl:.3f}")
+    return "; ".join(parts)
+
+
+def _abandoned(stage: StageName, flight: Flight, verdict: Verdict) -> UserCodeError:
+    failure = verdict.failure
+    assert failure is not None
+    return UserCodeError(
+        Fault(
+            where=f"{stage.value} #{flight.number}",
+            key=failure.kind,
+            found=failure.line or failure.cause,
+            next_step=f"{failure.cause} Mend it and run the same command again; "
+            f"`autotune show {flight.number} --stage {stage.value}` has the console log",
+        )
+    )

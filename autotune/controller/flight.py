@@ -1,0 +1,30 @@
+"""One trial in the air: its attempts so far and the evidence of the running one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from autotune.judge.evidence import Evidence
+from autotune.ladder.flight import EndedAttempt
+from autotune.records import AttemptRole, Candidate, Overrides
+
+
+@dataclass(kw_only=True)
+class Flight:
+    """Mutable on purpose: only the controller's loop holds it, and only while the trial runs."""
+
+    trial_id: int
+    number: int
+    candidate: Candidate
+    overrides: Overrides
+    """Everything over the job's own configuration, earlier stages included."""
+    attempts: list[EndedAttempt] = field(default_factory=list)
+    index: int = -1
+    """Of the running attempt; counts lost ones too."""
+    attempt_id: str = ""
+    role: AttemptRole = AttemptRole.MEASURE
+    steps: int = 0
+    """Steps that the running attempt was asked for."""
+    started_s: float = 0.0
+    evidence: Evidence = field(default_factory=Evidence)
+    end_asked: bool = False

@@ -1,0 +1,151 @@
+"""The loop: one turn receives, enforces, fills free slots. Everything it decides comes from `ladder/`.
+
+Order of writes for each attempt: intent (store), effect (launcher), outcome (store, then Optuna).
+A crash between any two leaves something that `resume.py` can finish or repeat.
+"""
+
+from __future__ import annotations
+
+from autotune.clock import Clock
+from autotune.controller.budget import exhausted
+from autotune.controller.climb import StageClimb, StudyStopError
+from autotune.controller.flight import Flight
+from autotune.controller.progress import Standing, Watcher, flight_progress
+from autotune.errors import AutotuneError, NothingFeasibleError, StoppedError
+from autotune.job.model import Job
+from autotune.judge import guards
+from autotune.ladder.strategy import next_move
+from autotune.ladder.view import Finish, Propose, Sample
+from autotune.records import AttemptEnd, StageResult
+from autotune.store.store import Store
+from autotune.trial.launcher import Launcher
+
+_TURN_S = 0.25
+"""Pause between turns: the longest delay of a guard's decision that the controller adds."""
+_BOOKING_S = 5.0
+"""Wall time is written this often; a crash loses no more of it."""
+
+
+class Controller:
+    """Climbs one stage at a time; the only caller of the store's and the studies' writing methods."""
+
+    def __init__(self, job: Job, *, store: Store, launcher: Launcher, clock: Clock, watcher: Watcher) -> None:
+        self._job = job
+        self._store = store
+        self._launcher = launcher
+        self._clock = clock
+        self._watcher = watcher
+        self._stop_reason: str | None = None
+        self._error: AutotuneError | None = None
+        self._booked_s = clock.now_s()
+
+    def stop(self, reason: str) -> None:
+        """Asks the loop to end its trials and leave; safe to call from a signal handler."""
+        self._stop_reason = reason
+
+    def climb(self, climb: StageClimb) -> StageResult:
+        """Runs one stage to its end and returns how it ended.
+
+        Raises:
+            StoppedError: Ctrl-C or the budget came first; the same command resumes.
+            NothingFeasibleError: The stage left nothing to go on with.
+            UserCodeError: The user's code or data ends every trial.
+        """
+        finished = False
+        while not (finished and not climb.flights):
+            self._receive(climb)
+            self._enforce(climb)
+            if self._stop_reason is None:
+                finished = self._fill(climb)
+            elif not climb.flights:
+                self._book_wall_time(0.0)
+                raise self._error or StoppedError(
+                    f"stopped: {self._stop_reason}; the same command goes on from here"
+                )
+            self._show(climb)
+            if not finished or climb.flights:
+                self._clock.sleep_s(_TURN_S)
+        self._book_wall_time(0.0)
+        result = climb.conclude()
+        if result.best is None:
+            raise NothingFeasibleError(f"stage {result.stage.value}: {result.statement}")
+        return result
+
+    def _receive(self, climb: StageClimb) -> None:
+        for attempt_id, event in self._launcher.poll():
+            flight = climb.flights.get(attempt_id)
+            if flight is None:
+                continue
+            climb.observe(flight, event)
+            if isinstance(event, AttemptEnd):
+                self._settle(climb, flight, event)
+
+    def _settle(self, climb: StageClimb, flight: Flight, end: AttemptEnd) -> None:
+        try:
+            climb.settle(flight, end, stopped=self._stop_reason)
+        except StudyStopError as error:
+            # The other trials are ended first, so that nothing keeps a device when the error is shown.
+            self._error = error.cause
+            self._stop_reason = str(error.cause)
+
+    def _book_wall_time(self, least_s: float) -> None:
+        now_s = self._clock.now_s()
+        if now_s - self._booked_s >= least_s:
+            self._store.add_wall_s(now_s - self._booked_s)
+            self._booked_s = now_s
+
+    def _enforce(self, climb: StageClimb) -> None:
+        self._book_wall_time(_BOOKING_S)
+        now_s = self._clock.now_s()
+        if self._stop_reason is None:
+            self._stop_reason = exhausted(
+                self._job.budget,
+                device_s=climb.device_s(),
+                trials=climb.trials_told(),
+                wall_s=self._store.wall_s(),
+            )
+        for flight in climb.flights.values():
+            if flight.end_asked:
+                continue
+            stop = guards.check(flight.evidence, self._job.guards, now_s - flight.started_s)
+            if stop is not None:
+                climb.observe(flight, stop)
+                self._watcher.say(f"{climb.stage.value} #{flight.number}: ending, {stop.reason}")
+            reason = self._stop_reason if stop is None else stop.kind
+            if reason is not None:
+                flight.end_asked = True
+                self._launcher.end(flight.attempt_id, reason)
+
+    def _fill(self, climb: StageClimb) -> bool:
+        """Starts trials while there are slots; True once the stage wants no more."""
+        while self._launcher.slots() > 0 and self._stop_reason is None:
+            if climb.go_on_with_open():
+                continue
+            move = next_move(climb.view())
+            if isinstance(move, Finish):
+                return True
+            candidate = move.candidate if isinstance(move, Propose) else None
+            if isinstance(move, Sample):
+                candidate = climb.sampled()
+                if candidate is None:
+                    return True
+            if candidate is None:
+                return False
+            climb.start(candidate)
+        return False
+
+    def _show(self, climb: StageClimb) -> None:
+        now_s = self._clock.now_s()
+        metric = self._job.guards.kl_metric
+        self._watcher.show(
+            Standing(
+                stage=climb.stage,
+                told=len(climb.view().ended),
+                planned=climb.section.trials,
+                best=climb.best_objective(),
+                device_s=climb.device_s(),
+                wall_s=self._store.wall_s(),
+                budget=self._job.budget,
+                flights=tuple(flight_progress(f, metric, now_s) for f in climb.flights.values()),
+            )
+        )

@@ -1,0 +1,68 @@
+"""Small robust statistics over step figures. Missing values (None, NaN, Inf) are left out."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+MAD_TO_SIGMA = 1.4826
+"""Scales the median absolute deviation to a normal distribution's standard deviation."""
+
+
+def finite(values: Iterable[float | None]) -> list[float]:
+    """The values that are numbers, in order."""
+    return [float(value) for value in values if value is not None and math.isfinite(value)]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Arithmetic mean; None without a finite value."""
+    kept = finite(values)
+    return math.fsum(kept) / len(kept) if kept else None
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """Median; None without a finite value."""
+    kept = finite(values)
+    return float(statistics.median(kept)) if kept else None
+
+
+def median_absolute_deviation(values: Iterable[float | None]) -> float | None:
+    """Median distance from the median, in the values' unit; None without a finite value."""
+    kept = finite(values)
+    middle = median(kept)
+    return None if middle is None else median(abs(value - middle) for value in kept)
+
+
+def noise_frac(values: Iterable[float | None]) -> float | None:
+    """Relative spread: 1.4826 x MAD / |median|. None with fewer than two values or a median of 0."""
+    kept = finite(values)
+    middle, spread = median(kept), median_absolute_deviation(kept)
+    if len(kept) < 2 or middle is None or spread is None or middle == 0.0:
+        return None
+    return MAD_TO_SIGMA * spread / abs(middle)
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float | None:
+    """Least-squares slope of (x, y) points; None with fewer than two distinct x."""
+    if len({x for x, _ in points}) < 2:
+        return None
+    x_mean = math.fsum(x for x, _ in points) / len(points)
+    y_mean = math.fsum(y for _, y in points) / len(points)
+    variance = math.fsum((x - x_mean) ** 2 for x, _ in points)
+    return math.fsum((x - x_mean) * (y - y_mean) for x, y in points) / variance
+
+
+def detrended_std(values: Iterable[float | None]) -> float | None:
+    """Standard deviation about the values' own straight trend; None with fewer than four values.
+
+    What a learning curve gains by learning is not noise; only the scatter about it is.
+    """
+    points = [(float(index), value) for index, value in enumerate(finite(values))]
+    gradient = slope(points)
+    if len(points) < 4 or gradient is None:
+        return None
+    x_mean = math.fsum(x for x, _ in points) / len(points)
+    y_mean = math.fsum(y for _, y in points) / len(points)
+    squares = math.fsum((y - y_mean - gradient * (x - x_mean)) ** 2 for x, y in points)
+    return math.sqrt(squares / (len(points) - 2))

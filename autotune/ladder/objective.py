@@ -1,0 +1,74 @@
+"""What a stage maximises, and the graded constraints it teaches. Pure functions of a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotune.job.model import QualityStage, StageSection
+from autotune.records import Figures, Outcome, StageName, Verdict
+
+_REJECTED = 1.0
+"""Constraint of a configuration that verl refuses: there is no measure of how wrong it is."""
+_UNGRADED = 0.1
+"""Constraint of a failure without a size (hang, NaN)."""
+
+
+def objective(stage: StageName, verdict: Verdict) -> float | None:
+    """The value to maximise; None where the trial did not measure it.
+
+    survive: share of the asked steps, plus the free share of the device once all are done.
+    speed: tokens/s/GPU, the median of the steady steps.
+    quality: smoothed final reward.
+    """
+    figures = verdict.figures
+    if stage is StageName.SURVIVE:
+        return survived(figures)
+    if verdict.outcome is not Outcome.COMPLETED:
+        return None
+    return figures.tokens_per_s_per_gpu if stage is StageName.SPEED else figures.reward
+
+
+def survived(figures: Figures) -> float:
+    """Share of the asked steps in 0..1, plus memory head-room in 0..1 when all were done."""
+    share = figures.steps / figures.steps_asked if figures.steps_asked else 0.0
+    if share < 1.0 or figures.peak_memory_frac is None:
+        return min(share, 1.0)
+    return 1.0 + max(1.0 - figures.peak_memory_frac, 0.0)
+
+
+def intermediate(stage: StageName, values: Mapping[str, float | None], step: int, steps: int) -> float | None:
+    """What one step's metric row reports to the study's curve; None where the row lacks it."""
+    if stage is StageName.SURVIVE:
+        return step / steps
+    return values.get("perf/throughput" if stage is StageName.SPEED else "critic/rewards/mean")
+
+
+def constraints(
+    stage: StageName, section: StageSection, verdict: Verdict, *, predicted_peak_frac: float | None = None
+) -> dict[str, float]:
+    """Named constraints, feasible when <= 0, graded by how far the trial is from the limit.
+
+    Args:
+        stage: The stage.
+        section: Its limits.
+        verdict: The judge's word.
+        predicted_peak_frac: For an OOM, the memory model's unclipped peak as a share of the device.
+    """
+    limit = section.peak_memory_frac
+    found = {
+        f"memory_{phase}": peak / limit - 1.0 for phase, peak in verdict.figures.peak_by_phase_frac.items()
+    }
+    failure = verdict.failure
+    if failure is not None and verdict.outcome is Outcome.FAILED:
+        if failure.kind.startswith("oom_") and predicted_peak_frac is not None:
+            found[f"memory_{failure.phase}"] = predicted_peak_frac / limit - 1.0
+        else:
+            found[failure.kind] = _UNGRADED
+    if failure is not None and verdict.outcome is Outcome.REJECTED:
+        found[failure.kind] = _REJECTED
+    if stage is StageName.QUALITY and isinstance(section, QualityStage) and verdict.figures.kl is not None:
+        low, high = section.kl_band
+        found["kl_over_band"] = verdict.figures.kl / high - 1.0
+        if low > 0.0:
+            found["kl_under_band"] = 1.0 - verdict.figures.kl / low
+    return found

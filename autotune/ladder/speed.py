@@ -1,0 +1,135 @@
+"""Stage speed: the survivor repeated, one change at a time in the checklist's order, then joint search."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from dataclasses import replace
+
+from autotune.job.model import SpeedStage
+from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
+from autotune.records import Candidate, Overrides
+from autotune.search.moves import changed, is_among, neighbours
+from autotune.search.repairs import untried
+
+LEAST_NOISE_FRAC = 0.02
+"""Floor of the noise: two runs never agree better than this, however well their medians look."""
+_ONE_CHANGE = re.compile(r"one change from #(?P<start>\d+): (?P<key>\S+) ")
+
+
+def next_move(view: StageView) -> Move:
+    """What to do with a free slot."""
+    assert isinstance(view.section, SpeedStage)
+    if view.is_full:
+        return Finish(f"all {view.section.trials} trials used")
+    repeats = [t for t in view.trials if not t.is_void and view.is_start(t)]
+    if len(repeats) < view.section.baseline_repeats:
+        return Propose(view.start)
+    carried = untried(view.first[1:], view.tried)
+    if carried is not None:
+        return Propose(carried)
+    noise_floor = baseline(view)
+    if noise_floor is None:
+        return (
+            Wait() if view.running else Finish("the survivor did not run again, so nothing can be compared")
+        )
+    step = _next_step(view, noise_floor.throughput_noise_frac)
+    if step is not None:
+        return Propose(step)
+    # A running step may move the incumbent, and so what the next single change starts from.
+    if any(_ONE_CHANGE.match(trial.candidate.origin) for trial in view.running):
+        return Wait()
+    return Sample()
+
+
+def baseline(view: StageView) -> Baseline | None:
+    """The survivor's median speed over its repeats; None until one of them has completed.
+
+    All other figures are those of the repeat next to the median.
+    """
+    repeats = _measured_repeats(view)
+    if not repeats:
+        return None
+    speeds = [speed for speed, _ in repeats]
+    figures = [trial.verdict.figures for _, trial in repeats if trial.verdict is not None]
+    median = statistics.median(speeds)
+    middle = min(figures, key=lambda f: abs((f.tokens_per_s_per_gpu or 0.0) - median))
+    within = statistics.median([f.tokens_per_s_noise_frac or 0.0 for f in figures])
+    between = (max(speeds) - min(speeds)) / median if median > 0 else 0.0
+    # The range of two runs is 1.13 standard deviations of one; the median of n steps is known to
+    # about within / sqrt(n). The larger of the two is what a change has to exceed.
+    steps = max(middle.steps - view.section.warmup_steps, 1)
+    noise = max(between / 1.13, within / steps**0.5, LEAST_NOISE_FRAC)
+    return Baseline(
+        figures=replace(middle, tokens_per_s_per_gpu=median),
+        throughput_noise_frac=noise,
+        repeats=len(repeats),
+    )
+
+
+def incumbent(view: StageView, noise_frac: float) -> TrialView:
+    """The trial that single changes start from; there has to be a baseline.
+
+    From the survivor's median run on, each incumbent beat the one before it by more than the noise.
+    """
+    repeats = _measured_repeats(view)
+    middle = statistics.median_low([speed for speed, _ in repeats])
+    best = next(trial for speed, trial in repeats if speed == middle)
+    for trial in view.trials:
+        if not view.is_start(trial) and _beats(view, trial, best, noise_frac):
+            best = trial
+    return best
+
+
+def _measured_repeats(view: StageView) -> list[tuple[float, TrialView]]:
+    return [
+        (t.objective, t)
+        for t in view.trials
+        if t.is_complete and t.objective is not None and t.verdict is not None and view.is_start(t)
+    ]
+
+
+def _beats(view: StageView, trial: TrialView, other: TrialView, noise_frac: float) -> bool:
+    """Whether `trial` is faster than `other` by more than the noise of both, inside the memory limit."""
+    if not trial.is_complete or trial.verdict is None or trial.objective is None:
+        return False
+    peak = trial.verdict.figures.peak_memory_frac
+    if peak is not None and peak > view.section.peak_memory_frac:
+        return False
+    return other.objective is None or trial.objective > other.objective * (1.0 + 2.0 * noise_frac)
+
+
+def _next_step(view: StageView, noise_frac: float) -> Candidate | None:
+    start = incumbent(view, noise_frac)
+    params = start.candidate.params
+    settled = _settled(view, noise_frac)
+    for parameter in view.space.active(params):
+        if parameter.key not in params:
+            continue
+        before = params[parameter.key]
+        for value in neighbours(parameter, before):
+            step = Candidate(
+                params=changed(view.space, params, parameter.key, value),
+                origin=f"one change from #{start.number}: {parameter.key} {before} -> {value}",
+            )
+            if not is_among({parameter.key: value}, settled) and not view.has_tried(step):
+                return step
+    return None
+
+
+def _settled(view: StageView, noise_frac: float) -> list[Overrides]:
+    """Key and value of what a single change showed to be no better: what lost, and what was left behind.
+
+    Such a value is not tried again from each later incumbent, which would use up the stage; how
+    parameters play together is the joint search's business.
+    """
+    by_number = {trial.number: trial for trial in view.trials}
+    settled: list[Overrides] = []
+    for trial in view.ended:
+        step = _ONE_CHANGE.match(trial.candidate.origin)
+        if step is None or trial.is_void:
+            continue
+        start = by_number[int(step["start"])]
+        loser = start if _beats(view, trial, start, noise_frac) else trial
+        settled.append({step["key"]: loser.candidate.params[step["key"]]})
+    return settled

@@ -1,0 +1,123 @@
+"""What a stage's strategy sees, and what it may answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+from autotune.job.model import StageSection
+from autotune.job.space_resolution import ResolvedSpace
+from autotune.records import Candidate, Figures, Outcome, Overrides, StageName, Verdict
+from autotune.search.moves import is_among
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialView:
+    """One trial of the stage; `verdict` is None while it runs."""
+
+    number: int
+    candidate: Candidate
+    verdict: Verdict | None = None
+    objective: float | None = None
+    accepted: bool = False
+    rewards: tuple[float, ...] = ()
+    """critic/rewards/mean of each step, NaN left out."""
+    kls: tuple[float, ...] = ()
+
+    @property
+    def is_void(self) -> bool:
+        """Ended by the machine's or the user's fault, or from outside: says nothing of the configuration."""
+        return self.verdict is not None and self.verdict.outcome in (
+            Outcome.INFRASTRUCTURE,
+            Outcome.USER_FAULT,
+            Outcome.STOPPED,
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Ran all its steps with finite figures."""
+        return self.verdict is not None and self.verdict.outcome is Outcome.COMPLETED
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageView:
+    """A stage at one moment: what was asked, what was tried, what came down the ladder."""
+
+    stage: StageName
+    section: StageSection
+    space: ResolvedSpace
+    trials: tuple[TrialView, ...] = ()
+    first: tuple[Candidate, ...] = field(default=())
+    """Candidates carried over from the stage before; the best one is the baseline."""
+
+    @property
+    def start(self) -> Candidate:
+        """What gains are measured against: the best candidate carried over, else the user's own."""
+        if self.first:
+            return self.first[0]
+        return Candidate(params=self.space.user_params(), origin="user configuration")
+
+    def is_start(self, trial: TrialView) -> bool:
+        """Whether `trial` is a run of `start`."""
+        return is_among(trial.candidate.params, [self.start.params])
+
+    def has_tried(self, candidate: Candidate) -> bool:
+        """Whether a trial of `candidate` ran, or runs, that says something of it."""
+        return is_among(candidate.params, self.tried)
+
+    @property
+    def tried(self) -> list[Overrides]:
+        """Parameter values of the trials so far, but for those that somebody else's fault ended."""
+        return [dict(trial.candidate.params) for trial in self.trials if not trial.is_void]
+
+    @property
+    def running(self) -> tuple[TrialView, ...]:
+        """Trials without a verdict."""
+        return tuple(trial for trial in self.trials if trial.verdict is None)
+
+    @property
+    def ended(self) -> tuple[TrialView, ...]:
+        """Trials with a verdict, in the order of their numbers."""
+        return tuple(trial for trial in self.trials if trial.verdict is not None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the stage's trials are used up."""
+        return len(self.trials) >= self.section.trials
+
+
+@dataclass(frozen=True)
+class Propose:
+    """Try this one next."""
+
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Let the sampler choose."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A running trial decides what is worth trying; leave the slot idle."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The stage is over as soon as its running trials are."""
+
+    reason: str
+
+
+Move = Union[Propose, Sample, Wait, Finish]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """What gains are measured against: the medians over the repeats of one configuration."""
+
+    figures: Figures
+    throughput_noise_frac: float
+    """Relative spread of tokens/s/GPU to be expected between two runs of one configuration."""
+    repeats: int

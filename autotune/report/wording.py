@@ -1,0 +1,58 @@
+"""Numbers as people read them, and as strict JSON takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+ABSENT = "-"
+
+
+def percent(fraction: float | None) -> str:
+    """0.8 as `80 %`."""
+    return ABSENT if fraction is None else f"{100 * fraction:.0f} %"
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, large ones whole with thousands apart: `0.1234`, `12,345`."""
+    if value is None:
+        return ABSENT
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def seconds(value_s: float | None) -> str:
+    """The largest two units: `12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if value_s is None:
+        return ABSENT
+    whole_s = round(value_s)
+    if whole_s < 60:
+        return f"{whole_s} s"
+    minutes, rest_s = divmod(whole_s, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest_s:02d} s"
+    hours, rest_min = divmod(minutes, 60)
+    return f"{hours} h {rest_min:02d} min"
+
+
+def gigabytes(value_gb: float | None) -> str:
+    """Three significant digits: `71.5 GB`."""
+    return ABSENT if value_gb is None else f"{value_gb:.3g} GB"
+
+
+def short_key(key: str) -> str:
+    """The last two parts of a dotted key, enough to know it by in a table."""
+    return ".".join(key.split(".")[-2:])
+
+
+def strict(value: Any) -> Any:
+    """The same value for JSON that every reader takes: NaN and infinities as null, tuples as lists."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(item) for item in value]
+    return value

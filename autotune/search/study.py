@@ -1,0 +1,120 @@
+"""One stage's Optuna study: ask, report, tell. The only file that writes Optuna's tables.
+
+Only the controller's thread may use it; trials never open the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import optuna
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+from optuna_dashboard import save_note
+
+from autotune.job.space_resolution import ResolvedSpace
+from autotune.records import Candidate, Overrides, StageName
+from autotune.search.distributions import distribution, to_choice
+from autotune.search.proposals import propose
+from autotune.search.telling import Telling
+
+_STATES: Mapping[str, TrialState] = {
+    "complete": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "fail": TrialState.FAIL,
+}
+_LOCK_TIMEOUT_S = 60
+
+
+def open_storage(url: str) -> RDBStorage:
+    """Optuna's storage on the job's own database."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    arguments = {"connect_args": {"timeout": _LOCK_TIMEOUT_S}} if url.startswith("sqlite") else {}
+    return RDBStorage(url, engine_kwargs=arguments)
+
+
+def study_name(job_name: str, stage: StageName) -> str:
+    """`tiny-cpu 1 survive`: the dashboard lists studies by name, so the order is part of it."""
+    return f"{job_name} {list(StageName).index(stage) + 1} {stage.value}"
+
+
+class StageStudy:
+    """Asks for candidates and tells what became of them.
+
+    asked (RUNNING) -> reported per step -> told (COMPLETE | PRUNED | FAIL), once.
+    """
+
+    def __init__(
+        self, storage: RDBStorage, *, job_name: str, stage: StageName, space: ResolvedSpace, seed: int
+    ) -> None:
+        self._space = space
+        self._seed = seed
+        self._study = optuna.create_study(
+            storage=storage,
+            study_name=study_name(job_name, stage),
+            direction="maximize",
+            load_if_exists=True,
+            # Proposals come from `propose`; the study's own sampler is never asked.
+            sampler=optuna.samplers.RandomSampler(seed=seed),
+        )
+
+    def sampled(self, tried: Sequence[Overrides]) -> Candidate | None:
+        """The sampler's next candidate; None when the space holds nothing untried."""
+        history = self._study.get_trials(deepcopy=False)
+        params = propose(history, self._space, tried, self._seed * 10_007 + len(history))
+        return None if params is None else Candidate(params=params, origin="sampler")
+
+    def ask(self, candidate: Candidate) -> int:
+        """Opens a trial for `candidate` and returns its number.
+
+        One insert of a RUNNING trial with all its values: enqueue, ask and suggest would leave a
+        waiting or half-filled trial to the next ask when a crash comes between them.
+        """
+        known = {parameter.key: parameter for parameter in self._space.active(candidate.params)}
+        params = {key: to_choice(value) for key, value in candidate.params.items() if key in known}
+        self._study.add_trial(
+            create_trial(
+                state=TrialState.RUNNING,
+                params=params,
+                distributions={key: distribution(known[key]) for key in params},
+                user_attrs={"origin": candidate.origin},
+            )
+        )
+        return self._study.get_trials(deepcopy=False)[-1].number
+
+    def report(self, number: int, step: int, value: float) -> None:
+        """One intermediate value, for the dashboard's curves; what a retry measures again is left out."""
+        if step not in self._frozen(number).intermediate_values:
+            self._open_trial(number).report(value, step)
+
+    def tell(self, number: int, telling: Telling) -> None:
+        """Ends the trial; constraints and attributes are written before the state.
+
+        What an interrupted `tell` has already written stays; constraints are written once only.
+        """
+        trial = self._open_trial(number)
+        written = self._frozen(number).constraints
+        for name, violation in telling.constraints.items():
+            if name not in written:
+                trial.set_constraint(name, violation)
+        for name, value in telling.attributes.items():
+            trial.set_user_attr(name, value)
+        if telling.note:
+            save_note(trial, telling.note)
+        self._study.tell(number, telling.value, state=_STATES[telling.state])
+
+    def running(self) -> list[int]:
+        """Numbers of trials that were asked for and not told."""
+        return [
+            trial.number for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        ]
+
+    def is_told(self, number: int) -> bool:
+        """Whether the trial is over for Optuna."""
+        return self._frozen(number).state.is_finished()
+
+    def _frozen(self, number: int) -> FrozenTrial:
+        return self._study.get_trials(deepcopy=False)[number]
+
+    def _open_trial(self, number: int) -> Trial:
+        return Trial(self._study, self._frozen(number)._trial_id)

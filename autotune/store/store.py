@@ -1,0 +1,245 @@
+"""The database of one job. The controller is its only writer; every call is one transaction.
+
+Order of writes around everything that acts: the intent (`add_trial`, `start_attempt`), the effect
+outside, the outcome (`end_attempt`, `end_trial`). So whatever moment the controller dies at,
+`running_attempts` names all that may still live. A call that this order forbids is a mistake of the
+caller and raises `ValueError`; a database that cannot be used raises `StoreError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import select, update
+
+from autotune.errors import Fault, StoreError
+from autotune.records import (
+    AttemptEnd,
+    AttemptRole,
+    AttemptState,
+    Candidate,
+    Event,
+    Overrides,
+    StageName,
+    StageResult,
+    Value,
+    Verdict,
+)
+from autotune.store import rows
+from autotune.store.codec import to_text
+from autotune.store.database import Database, sqlite_path
+from autotune.store.identity import claim
+from autotune.store.observations import write_events
+from autotune.store.reader import LIVE, StoreReader
+from autotune.store.tables import AttemptRow, JobRow, StageResultRow, TrialRow
+
+
+class Store(StoreReader):
+    """All that may be written; reading is `store/reader.py`."""
+
+    @classmethod
+    def open(cls, url: str, *, job_name: str, job_hash: str, version: str) -> Store:
+        """Opens the job's database for reading and writing; makes it where there is none.
+
+        Raises:
+            StoreError: unusable, of another or a changed job, or made by another autotune's schema.
+        """
+        path = sqlite_path(url)
+        if path is not None:
+            _make_folder(path.parent)
+        database = Database(url)
+        try:
+            claim(database, job_name=job_name, job_hash=job_hash, version=version)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, job_name)
+
+    # Intent
+
+    def add_trial(
+        self,
+        stage: StageName,
+        number: int,
+        candidate: Candidate,
+        overrides: Overrides,
+        at_utc: datetime,
+    ) -> int:
+        """Stores that a trial begins; returns its id.
+
+        Raises:
+            ValueError: the stage already has a trial of this number.
+        """
+        with self._database.writing() as session:
+            if rows.find_trial(session, stage, number) is not None:
+                raise ValueError(f"{stage.value} trial {number} is stored already")
+            row = TrialRow(
+                stage=stage.value,
+                number=number,
+                candidate=to_text(candidate),
+                overrides=to_text(overrides),
+                started_utc=at_utc,
+            )
+            session.add(row)
+            session.flush()
+            return row.id
+
+    def start_attempt(
+        self,
+        trial_id: int,
+        *,
+        attempt_id: str,
+        index: int,
+        role: AttemptRole,
+        folder: str,
+        at_utc: datetime,
+        devices: int = 1,
+    ) -> None:
+        """Stores that verl is about to be launched on so many devices.
+
+        Raises:
+            ValueError: no such trial, it has ended, or the attempt id is taken.
+        """
+        with self._database.writing() as session:
+            trial = rows.trial_row(session, trial_id)
+            if trial.ended_utc is not None:
+                raise ValueError(f"attempt {attempt_id} cannot start: trial {trial_id} has ended")
+            if session.get(AttemptRow, attempt_id) is not None:
+                raise ValueError(f"attempt {attempt_id} is stored already")
+            session.add(
+                AttemptRow(
+                    attempt_id=attempt_id,
+                    trial_id=trial_id,
+                    attempt_index=index,
+                    role=role.value,
+                    state=AttemptState.STARTING.value,
+                    folder=folder,
+                    devices=devices,
+                    started_utc=at_utc,
+                    last_seen_utc=at_utc,
+                )
+            )
+
+    def attempt_is_running(self, attempt_id: str, at_utc: datetime) -> None:
+        """Stores that verl's process was seen.
+
+        Raises:
+            ValueError: no such attempt, or it is past its start.
+        """
+        with self._database.writing() as session:
+            attempt = rows.attempt_row(session, attempt_id)
+            if attempt.state != AttemptState.STARTING.value:
+                raise ValueError(f"attempt {attempt_id} cannot begin to run: it is {attempt.state}")
+            attempt.state = AttemptState.RUNNING.value
+            attempt.last_seen_utc = at_utc
+
+    # What is reported while it runs
+
+    def add_events(self, attempt_id: str, events: Sequence[Event], at_utc: datetime) -> None:
+        """Stores what arrived and that the attempt was alive; the same event twice is stored once.
+
+        Events that arrive after the end are stored as well, and do not move `last_seen_utc`.
+
+        Raises:
+            ValueError: no such attempt.
+        """
+        with self._database.writing() as session:
+            attempt = rows.attempt_row(session, attempt_id)
+            if attempt.ended_utc is None:
+                attempt.last_seen_utc = max(attempt.last_seen_utc, at_utc)
+            write_events(session, attempt_id, events)
+
+    # Outcome
+
+    def end_attempt(
+        self, attempt_id: str, *, end: AttemptEnd, verdict: Verdict, device_s: float, at_utc: datetime
+    ) -> None:
+        """Stores how an attempt ended, what was made of it, and the device seconds it cost.
+
+        Raises:
+            ValueError: no such attempt, or it has ended.
+        """
+        with self._database.writing() as session:
+            attempt = rows.attempt_row(session, attempt_id)
+            if attempt.state not in LIVE:
+                raise ValueError(f"attempt {attempt_id} cannot end: it is {attempt.state}")
+            attempt.state = (AttemptState.LOST if end.lost else AttemptState.ENDED).value
+            attempt.ended_utc = at_utc
+            attempt.device_s = device_s
+            attempt.ending = to_text(end)
+            attempt.verdict = to_text(verdict)
+
+    def end_trial(
+        self,
+        trial_id: int,
+        *,
+        verdict: Verdict,
+        objective: float | None,
+        accepted: bool,
+        pruned: bool,
+        at_utc: datetime,
+    ) -> None:
+        """Stores what became of a trial.
+
+        Raises:
+            ValueError: no such trial, it has ended, an attempt of it still lives, or a NaN objective.
+        """
+        if objective is not None and math.isnan(objective):
+            raise ValueError(f"trial {trial_id}: objective must be a number or None, but got nan")
+        with self._database.writing() as session:
+            trial = rows.trial_row(session, trial_id)
+            if trial.ended_utc is not None:
+                raise ValueError(f"trial {trial_id} cannot end: it ended at {trial.ended_utc.isoformat()}")
+            alive = session.scalars(
+                select(AttemptRow.attempt_id)
+                .where(AttemptRow.trial_id == trial_id)
+                .where(AttemptRow.state.in_(LIVE))
+            ).first()
+            if alive is not None:
+                raise ValueError(f"trial {trial_id} cannot end: attempt {alive} is not ended")
+            trial.ended_utc = at_utc
+            trial.outcome = verdict.outcome.value
+            trial.kind = verdict.failure.kind if verdict.failure else None
+            trial.objective = objective
+            trial.accepted = accepted
+            trial.pruned = pruned
+            trial.verdict = to_text(verdict)
+
+    def end_stage(self, result: StageResult, at_utc: datetime) -> None:
+        """Stores a stage's result; a stage that goes on after a resumption replaces it."""
+        with self._database.writing() as session:
+            session.merge(
+                StageResultRow(
+                    stage=result.stage.value,
+                    ended_utc=at_utc,
+                    acceptance_met=result.acceptance_met,
+                    result=to_text(result),
+                )
+            )
+
+    def add_wall_s(self, seconds: float) -> None:
+        """Adds to the time that controllers worked on this job."""
+        with self._database.writing() as session:
+            session.execute(update(JobRow).values(wall_s=JobRow.wall_s + seconds))
+
+    def set_provenance(self, provenance: Mapping[str, Value]) -> None:
+        """Stores versions, hardware and the like; replaces what was stored."""
+        with self._database.writing() as session:
+            session.execute(update(JobRow).values(provenance=to_text(provenance)))
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            Fault(
+                where=str(folder),
+                key="storage.results",
+                found=f"a folder that cannot be made ({error.strerror})",
+                next_step="make it writable, or name another storage.results",
+            )
+        ) from error

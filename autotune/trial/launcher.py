@@ -1,0 +1,281 @@
+"""The controller's hands: books slots of the Ray cluster and runs attempts on them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from autotune.errors import Fault, ResourceError
+from autotune.job.paths import AttemptPaths
+from autotune.judge.event_json import event_from_json
+from autotune.records import AttemptEnd, Event
+from autotune.trial.orphans import end_orphan
+from autotune.trial.request import AttemptRequest
+from autotune.trial.runner import Runner
+
+if TYPE_CHECKING:
+    from autotune.job.model import ResourceSection
+
+NAMESPACE = "autotune"
+SLOT_RESOURCE = "autotune_slot"
+"""Ray resource of a cluster that was started here: one CPU trial holds one."""
+POLL_LIMIT_S = 5.0
+"""Longest wait for the runners' answers; a later one comes with the next poll."""
+CONNECT_LIMIT_S = 10.0
+CLOSE_LIMIT_S = 60.0
+"""Longest wait for the attempts that `close` ends."""
+_OBJECT_STORE_BYTES = 100 * 2**20
+"""Of a cluster started here: only small plain values pass through it."""
+
+
+class Launcher(Protocol):
+    """What the controller needs of whatever runs its attempts."""
+
+    def slots(self) -> int:
+        """How many attempts could be started now."""
+        ...
+
+    def start(self, request: AttemptRequest) -> None:
+        """Starts an attempt and returns at once; whatever comes of it is told by `poll`."""
+        ...
+
+    def poll(self) -> list[tuple[str, Event]]:
+        """What happened since the last call, by attempt id. Each attempt's last event is its `AttemptEnd`."""
+        ...
+
+    def end(self, attempt_id: str, reason: str) -> None:
+        """Asks an attempt to end; its `AttemptEnd` comes by `poll`. Unknown or ended ids are no fault."""
+        ...
+
+    def close(self) -> None:
+        """Ends every attempt, waits for it, and gives the cluster back. May be called again."""
+        ...
+
+
+@dataclass
+class _Attempt:
+    """An attempt that this launcher runs."""
+
+    request: AttemptRequest
+    runner: Any
+    """Handle of the Ray actor."""
+    started: Any
+    """Ray reference of the answer to `start`; None once it came."""
+    polled: Any = None
+    """Ray reference of a poll that is still on its way."""
+    asked_to_end: bool = False
+
+
+class RayLauncher:
+    """Runs each attempt under a Ray actor that holds its GPUs, or a slot where there are none."""
+
+    def __init__(self, resources: ResourceSection) -> None:
+        """Joins the cluster of the job or of RAY_ADDRESS, or starts a local one.
+
+        Raises:
+            ResourceError: The cluster does not answer, or no node has the GPUs of one trial.
+        """
+        import ray  # a second of imports that no other command should pay for
+
+        self._ray = ray
+        self._resources = resources
+        self._attempts: dict[str, _Attempt] = {}
+        self._joined = False
+        self._connect()
+        try:
+            self._limit = self._most_at_once()
+        except ResourceError:
+            self._disconnect()
+            raise
+        self._runner_class = ray.remote(Runner)
+
+    def slots(self) -> int:
+        """Free slots: by this launcher's own books, and on GPUs by what others left free."""
+        free = self._limit - len(self._attempts)
+        if self._resources.device == "gpu" and free > 0:
+            free = min(free, sum(self._trials_in(node) for node in self._free_by_node()))
+        return max(0, free)
+
+    def start(self, request: AttemptRequest) -> None:
+        """See `Launcher.start`."""
+        runner = self._runner_class.options(
+            name=f"runner-{request.attempt_id}", namespace=NAMESPACE, **self._held()
+        ).remote()
+        self._attempts[request.attempt_id] = _Attempt(request, runner, runner.start.remote(request.to_json()))
+
+    def poll(self) -> list[tuple[str, Event]]:
+        """See `Launcher.poll`. A dead runner gives a lost `AttemptEnd` after its processes were ended."""
+        events: list[tuple[str, Event]] = []
+        for attempt_id, answer in self._answers().items():
+            events += ((attempt_id, event) for event in answer)
+            if answer and isinstance(answer[-1], AttemptEnd):
+                self._release(attempt_id)
+        return events
+
+    def end(self, attempt_id: str, reason: str) -> None:
+        """See `Launcher.end`."""
+        attempt = self._attempts.get(attempt_id)
+        if attempt is None or attempt.asked_to_end:
+            return
+        attempt.asked_to_end = True
+        if attempt.started is not None and not self._ray.wait([attempt.started], timeout=0)[0]:
+            self._ray.kill(attempt.runner)  # it may wait for its devices for ever
+        else:
+            attempt.runner.end.remote(reason)
+
+    def close(self) -> None:
+        """See `Launcher.close`. Shuts Ray down only where it was started here."""
+        for attempt_id in tuple(self._attempts):
+            self.end(attempt_id, "closing")
+        deadline = time.monotonic() + CLOSE_LIMIT_S
+        while self._attempts and time.monotonic() < deadline:
+            self.poll()
+            time.sleep(0.05)
+        for attempt_id in tuple(self._attempts):
+            self._release(attempt_id)  # its supervisor ends the rest on its own
+        self._disconnect()
+
+    # The cluster
+
+    def _connect(self) -> None:
+        address = self._resources.ray_address or os.environ.get("RAY_ADDRESS")
+        options: dict[str, Any] = {
+            "namespace": NAMESPACE,
+            "logging_level": "ERROR",
+            "log_to_driver": False,
+        }
+        if self._ray.is_initialized():
+            return
+        if address:
+            options["address"] = address
+        else:
+            options |= {
+                "address": "local",
+                "include_dashboard": False,
+                "object_store_memory": _OBJECT_STORE_BYTES,
+                "num_cpus": 1,  # runners hold none; this many idle workers are started ahead
+                "_system_config": {"worker_niceness": 0},  # verl inherits it
+            }
+            if self._resources.device == "cpu":
+                options |= {"num_gpus": 0, "resources": {SLOT_RESOURCE: self._resources.trials_at_once or 1}}
+        try:
+            if address:
+                _answers(address)
+            self._ray.init(**options)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ResourceError(
+                Fault(
+                    where="Ray",
+                    key="resources.ray_address",
+                    found=f"{address or 'a local cluster'}: {error}",
+                    allowed="the address of a running Ray cluster, or none for a local one",
+                    next_step="check it with `ray status`, or unset it and RAY_ADDRESS",
+                )
+            ) from error
+        self._joined = True
+
+    def _disconnect(self) -> None:
+        """Leaves the cluster; one that was started here ends with that. A caller's own Ray stays."""
+        if self._joined:
+            self._joined = False
+            self._ray.shutdown()
+
+    def _most_at_once(self) -> int:
+        """How many attempts this cluster takes when nobody else uses it."""
+        wanted = self._resources.trials_at_once
+        if self._resources.device == "cpu":
+            return wanted or 1
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        possible = sum(self._trials_in(node) for node in nodes)
+        if possible == 0:
+            most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
+            raise ResourceError(
+                Fault(
+                    where="Ray cluster",
+                    key="resources.gpus_per_trial",
+                    found=f"{self._resources.gpus_per_trial} GPUs a trial; the largest node has {most}",
+                    allowed=f"at most {most}" if most else "device: cpu on a machine without GPUs",
+                    next_step="lower resources.gpus_per_trial, name another cluster in "
+                    "resources.ray_address, or set resources.device: cpu",
+                )
+            )
+        return min(possible, wanted or possible)
+
+    def _trials_in(self, node: dict[str, float]) -> int:
+        return int(node.get("GPU", 0)) // self._resources.gpus_per_trial
+
+    def _free_by_node(self) -> Sequence[dict[str, float]]:
+        # Ray has no public call for it; verl relies on this one too (single_controller/ray/base.py:229).
+        from ray._private.state import available_resources_per_node
+
+        return list(available_resources_per_node().values())
+
+    def _held(self) -> dict[str, Any]:
+        """What the actor of one attempt holds. No CPUs: the runner itself only watches."""
+        held: dict[str, Any] = {"num_cpus": 0, "max_restarts": 0}
+        if self._resources.device == "gpu":
+            held["num_gpus"] = self._resources.gpus_per_trial
+        elif SLOT_RESOURCE in self._ray.cluster_resources():
+            held["resources"] = {SLOT_RESOURCE: 1}
+        return held
+
+    # The attempts
+
+    def _answers(self) -> dict[str, list[Event]]:
+        """What each runner has to say, within `POLL_LIMIT_S` for all of them together."""
+        waiting: dict[str, Any] = {}
+        for attempt_id, attempt in self._attempts.items():
+            if attempt.started is None and attempt.polled is None:
+                attempt.polled = attempt.runner.poll.remote()
+            waiting[attempt_id] = attempt.started if attempt.started is not None else attempt.polled
+        if not waiting:
+            return {}
+        polls = [attempt.polled for attempt in self._attempts.values() if attempt.polled is not None]
+        if polls:
+            self._ray.wait(polls, num_returns=len(polls), timeout=POLL_LIMIT_S)
+        ready, _ = self._ray.wait(list(waiting.values()), num_returns=len(waiting), timeout=0)
+        return {
+            attempt_id: self._answer(self._attempts[attempt_id])
+            for attempt_id, reference in waiting.items()
+            if reference in ready
+        }
+
+    def _answer(self, attempt: _Attempt) -> list[Event]:
+        """The answer that has come; the end of the attempt where its runner died or could not start it."""
+        starting = attempt.started is not None
+        reference = attempt.started if starting else attempt.polled
+        attempt.started = attempt.polled = None
+        try:
+            answer = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            return [self._lost(attempt, error)]
+        return [] if starting else [event_from_json(event) for event in answer]
+
+    def _lost(self, attempt: _Attempt, error: Exception) -> AttemptEnd:
+        end = end_orphan(AttemptPaths(Path(attempt.request.folder)))
+        if attempt.asked_to_end:
+            return replace(end, asked=True, lost=False)
+        return replace(end, tail=(*end.tail, f"runner: {error}"), lost=True)
+
+    def _release(self, attempt_id: str) -> None:
+        """Gives the attempt's slot back."""
+        attempt = self._attempts.pop(attempt_id)
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(attempt.runner)
+
+
+def _answers(address: str) -> None:
+    """Returns where something listens on `host:port`; Ray itself would try for minutes.
+
+    Raises:
+        OSError: Nothing listens there.
+    """
+    host, separator, port = address.rpartition(":")
+    if separator and "/" not in host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=CONNECT_LIMIT_S).close()

@@ -1,0 +1,152 @@
+"""From a candidate's overrides to the request that launches it, or to the reason why verl would refuse it.
+
+The configuration written here is the one that is exported later, plus what makes a run a trial
+(steps, seeds, no checkpoints, a logger that can be read).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotune.errors import Fault, InputError, VerlConfigError
+from autotune.job.model import Job, StageSection, SurviveStage
+from autotune.job.paths import AttemptPaths
+from autotune.records import AttemptRole, Overrides, Value
+from autotune.trial.request import AttemptRequest, CpuShare
+from autotune.verl_config.compose import ResolvedConfig, compose
+from autotune.verl_config.constraints import violations
+from autotune.verl_config.validation import VerlValidator
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """verl would refuse the configuration; nothing was launched."""
+
+    faults: tuple[Fault, ...]
+
+    @property
+    def cause(self) -> str:
+        """All reasons in one line."""
+        return " | ".join(fault.found or str(fault) for fault in self.faults)
+
+
+class Preparer:
+    """Builds the requests of one job.
+
+    Side effects: `request` writes the certificate's data file into the attempt's folder, through the
+    validator's child process; nothing else is written.
+    """
+
+    def __init__(self, job: Job, *, validator: VerlValidator, working_directory: Path, python: str) -> None:
+        self._job = job
+        self._validator = validator
+        self._working_directory = working_directory
+        self._python = python
+
+    def resolve(self, overrides: Overrides) -> ResolvedConfig:
+        """The whole verl configuration with `overrides` over the job's own.
+
+        Raises:
+            VerlConfigError: A key or value that verl's configuration does not take.
+        """
+        return compose(self._job.verl, {**device_overrides(self._job), **overrides})
+
+    def request(
+        self,
+        section: StageSection,
+        overrides: Overrides,
+        role: AttemptRole,
+        paths: AttemptPaths,
+        attempt_id: str,
+    ) -> AttemptRequest | Refusal:
+        """The request of one attempt, checked by our constraints and by verl's own validation."""
+        settings = {**overrides, **section.overrides, **trial_overrides(section, role, paths)}
+        try:
+            config = self.resolve(settings)
+        except VerlConfigError as error:
+            return Refusal(error.faults)
+        faults = violations(config.flat, self._job.resources.gpus_per_trial)
+        if not faults:
+            texts = self._validator.validate(config.yaml())
+            faults = [Fault(where="verl's own validation", found=text) for text in texts]
+        if faults:
+            return Refusal(tuple(faults))
+        if role is AttemptRole.CERTIFICATE:
+            config = self._with_longest_prompts(config, settings, section, paths)
+        return self._request(config, paths, attempt_id)
+
+    def _with_longest_prompts(
+        self, config: ResolvedConfig, settings: Overrides, section: StageSection, paths: AttemptPaths
+    ) -> ResolvedConfig:
+        batch = config.flat.get("data.train_batch_size")
+        rows = certificate_steps(section) * (batch if isinstance(batch, int) else 1)
+        target = paths.root / "longest_prompts.parquet"
+        self._validator.longest_prompts(config.yaml(), rows, target)
+        return self.resolve({**settings, "data.train_files": str(target), "data.shuffle": False})
+
+    def _request(self, config: ResolvedConfig, paths: AttemptPaths, attempt_id: str) -> AttemptRequest:
+        resources = self._job.resources
+        return AttemptRequest(
+            attempt_id=attempt_id,
+            folder=str(paths.root.absolute()),
+            working_directory=str(self._working_directory),
+            python=self._python,
+            entry=self._job.verl.entry,
+            config_text=config.yaml(),
+            environment=self._job.verl.environment,
+            gpus=resources.gpus_per_trial,
+            device=resources.device,
+            cpu=CpuShare(
+                cap_gb=resources.cpu.worker_memory_cap_gb,
+                replay_poll_s=resources.cpu.replay_poll_s,
+                ray_cpus=resources.cpu.ray_cpus,
+                threads=resources.cpu.threads,
+                kv_cache_gb=resources.cpu.kv_cache_gb,
+            ),
+            # The controller's guard comes first; this one holds when the controller is gone.
+            wall_limit_s=self._job.guards.wall_limit_s + 60.0,
+        )
+
+
+def device_overrides(job: Job) -> dict[str, Value]:
+    """What the job's resources say about verl's own resource keys."""
+    overrides: dict[str, Value] = {"trainer.n_gpus_per_node": job.resources.gpus_per_trial}
+    if job.resources.device == "cpu":
+        overrides["trainer.device"] = "cpu"
+    return overrides
+
+
+def certificate_steps(section: StageSection) -> int:
+    """Steps of survive's certificate; 0 where the stage has none."""
+    if isinstance(section, SurviveStage) and section.certificate is not None:
+        return section.certificate.steps
+    return 0
+
+
+def steps_of(section: StageSection, role: AttemptRole) -> int:
+    """Steps that an attempt of this role is asked for."""
+    return section.steps if role is AttemptRole.MEASURE else certificate_steps(section)
+
+
+def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPaths) -> dict[str, Value]:
+    """What makes a verl run a trial. None of it is exported."""
+    overrides: dict[str, Value] = {
+        "trainer.total_training_steps": steps_of(section, role),
+        "trainer.logger": ["console", "file"],
+        "trainer.val_before_train": False,
+        "trainer.test_freq": -1,
+        "trainer.save_freq": -1,
+        # A folder that is used again would be resumed from, silently.
+        "trainer.resume_mode": "disable",
+        "trainer.default_local_dir": str(paths.root.absolute() / "checkpoints"),
+        "data.seed": section.seed,
+    }
+    if role is AttemptRole.CERTIFICATE:
+        overrides["actor_rollout_ref.rollout.ignore_eos"] = True
+    return overrides
+
+
+def as_input_error(refusal: Refusal) -> InputError:
+    """The refusal as an error, for where it is the user's own configuration that is refused."""
+    return VerlConfigError(refusal.faults)

@@ -1,0 +1,70 @@
+import pytest
+
+from autotune.judge.evidence import Evidence
+from autotune.judge.figures import figures, last_rows
+from autotune.records import MemorySample
+from tests.judge.recorded import marks, metric_rows, rows
+
+
+def figures_of(events, steps_asked=3, warmup_steps=1):
+    evidence = Evidence.from_events(events)
+    return figures(evidence, steps_asked=steps_asked, warmup_steps=warmup_steps, kl_metric="actor/kl_loss")
+
+
+def test_the_recorded_run():
+    measured = figures_of(metric_rows("grpo_tiny_40_steps"), steps_asked=40)
+    assert (measured.steps, measured.steps_asked) == (40, 40)
+    assert measured.tokens_per_s_per_gpu == pytest.approx(840, rel=0.2)
+    assert measured.step_s == pytest.approx(3.1, rel=0.2)
+    assert measured.reward > 0.9
+    assert measured.kl > 1.0
+    assert measured.reward_std < 0.2
+    assert measured.peak_memory_frac is None
+
+
+def test_nothing_measured():
+    measured = figures_of([])
+    assert measured.steps == 0
+    assert [measured.reward, measured.kl, measured.step_s, measured.start_s, measured.peak_memory_gb] == [
+        None
+    ] * 5
+
+
+def test_warm_up_steps_are_left_out_of_speed_but_not_of_learning():
+    measured = figures_of(rows(3, throughput=[10.0, 1000.0, 1100.0], reward=[0.0, 0.3, 0.6]))
+    assert measured.tokens_per_s_per_gpu == 1050.0
+    assert measured.reward == pytest.approx(0.3)
+
+
+def test_steps_without_a_number_are_left_out():
+    measured = figures_of(rows(4, reward=[0.1, 0.4, None, 0.6], kl=[0.0, None, 0.2, 0.4]))
+    assert measured.reward == pytest.approx(0.5)
+    assert measured.kl == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(0, 0), (2, 2), (3, 3), (12, 3), (13, 4), (40, 10)])
+def test_the_last_quarter_is_at_least_three_steps(count, kept):
+    assert len(last_rows(rows(count))) == kept
+
+
+def test_peak_memory_over_devices_and_phases():
+    def sample(device, phase, used_gb):
+        return MemorySample(at_s=1.0, phase=phase, device=device, used_gb=used_gb, capacity_gb=80.0)
+
+    events = [
+        sample("gpu:0", "rollout", 60.0),
+        sample("gpu:1", "rollout", 64.0),
+        sample("gpu:1", "update_actor", 40),
+    ]
+    measured = figures_of(events)
+    assert (measured.peak_memory_frac, measured.peak_memory_phase, measured.peak_memory_gb) == (
+        0.8,
+        "rollout",
+        64.0,
+    )
+    assert measured.peak_by_phase_frac == {"rollout": 0.8, "update_actor": 0.5}
+
+
+def test_the_start_ends_with_the_first_step():
+    assert figures_of(marks("config", "ready", "rollout")).start_s == 2.0
+    assert figures_of(rows(1, start_s=60.0, every_s=3.0)).start_s == 60.0

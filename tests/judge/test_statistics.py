@@ -1,0 +1,47 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.judge import statistics
+
+NUMBERS = st.floats(-1e6, 1e6)
+
+
+def test_what_is_not_a_number_is_left_out():
+    assert statistics.finite([1, None, math.nan, math.inf, 2.5]) == [1.0, 2.5]
+
+
+@pytest.mark.parametrize("function", [statistics.mean, statistics.median, statistics.noise_frac])
+def test_nothing_measured_is_none(function):
+    assert function([]) is None
+    assert function([None, math.nan]) is None
+
+
+def test_one_outlier_does_not_change_the_spread():
+    calm, spiked = [10.0, 11.0, 9.0, 10.0, 10.5], [10.0, 11.0, 9.0, 10.0, 1000.0]
+    assert statistics.noise_frac(spiked) == pytest.approx(statistics.noise_frac(calm), abs=0.15)
+
+
+def test_noise_has_no_scale_at_zero():
+    assert statistics.noise_frac([-1.0, 0.0, 1.0]) is None
+
+
+@given(st.lists(NUMBERS.filter(lambda value: abs(value) > 1), min_size=2), st.floats(0.1, 100))
+def test_relative_noise_does_not_depend_on_the_unit(values, factor):
+    before, after = statistics.noise_frac(values), statistics.noise_frac([value * factor for value in values])
+    if before is not None and after is not None:
+        assert after == pytest.approx(before, rel=1e-6, abs=1e-9)
+
+
+@given(st.floats(-100, 100), st.floats(-1000, 1000), st.integers(4, 30))
+def test_a_straight_line_has_its_slope_and_no_scatter(gradient, offset, count):
+    values = [offset + gradient * index for index in range(count)]
+    assert statistics.slope(list(enumerate(values))) == pytest.approx(gradient, abs=1e-6)
+    assert statistics.detrended_std(values) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_scatter_needs_four_values():
+    assert statistics.detrended_std([1.0, 2.0, 3.0]) is None
+    assert statistics.slope([(1.0, 2.0), (1.0, 3.0)]) is None

@@ -1,0 +1,1 @@
+"""Tests of ladder/; a package, so that its files share their builders."""

@@ -1,0 +1,133 @@
+"""Stage quality: the baseline, then moves read from curves, next to the sampler."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.ladder.quality import baseline, next_move
+from autotune.ladder.view import Finish, Propose, Sample, Wait
+from autotune.records import StageName
+from tests.ladder.builders import (
+    CLIP,
+    ENTROPY,
+    FASTEST,
+    KL,
+    LR,
+    completed,
+    failed,
+    learned,
+    quality_space,
+    quality_view,
+    trial,
+)
+from tests.ladder.test_diagnosis import EARLY_PEAK, FLAT, SLOW_RISE, SWINGING
+
+
+def with_(**changes):
+    names = {"lr": LR, "kl": KL, "clip": CLIP, "entropy": ENTROPY}
+    return {**FASTEST, **{names[name]: value for name, value in changes.items()}}
+
+
+def proposed(view):
+    move = next_move(view)
+    assert isinstance(move, Propose), move
+    return move.candidate
+
+
+@pytest.mark.parametrize("first", [(FASTEST,), ()])
+def test_the_baseline_comes_first(first):
+    assert proposed(quality_view(first=first)).params == FASTEST
+    assert next_move(quality_view(trial(0, FASTEST), first=first)) == Wait()
+    assert baseline(quality_view(trial(0, FASTEST), first=first)) is None
+    done = learned(0, FASTEST, FLAT)
+    assert baseline(quality_view(done, first=first)).figures == done.verdict.figures
+
+
+def test_a_void_baseline_runs_again_and_counts_then():
+    void = trial(0, FASTEST, failed("port_conflict"))
+    assert proposed(quality_view(void)).params == FASTEST
+    again = learned(1, FASTEST, FLAT)
+    assert baseline(quality_view(void, again)).figures == again.verdict.figures
+
+
+@pytest.mark.parametrize(
+    ("rewards", "kls", "changes"),
+    [
+        (EARLY_PEAK, [0.08], [{CLIP: 0.1}, {LR: 5e-7}]),
+        # Entropy 0 has no multiple; the move takes it to its next value.
+        (SWINGING, [0.08], [{LR: 5e-7}, {ENTROPY: 0.002}]),
+        (SLOW_RISE, [0.08], [{LR: 1.5e-6}, {KL: 2e-3}]),
+        (FLAT, [0.24], [{KL: 2e-3}, {LR: 5e-7}]),
+        (FLAT, [0.01], [{LR: 3e-6}, {KL: 3e-4}]),
+        (FLAT, [0.08], []),
+    ],
+)
+def test_moves_from_the_baselines_curves_then_the_sampler(rewards, kls, changes):
+    trials = [learned(0, FASTEST, rewards, kls)]
+    for expected in changes:
+        candidate = proposed(quality_view(*trials))
+        assert candidate.params == pytest.approx({**FASTEST, **expected})
+        assert candidate.origin.startswith("curve of #0 (")
+        trials.append(trial(len(trials), candidate.params))
+    assert next_move(quality_view(*trials)) == Sample()
+
+
+def test_moves_start_from_the_best_trial_then_the_second():
+    trials = (
+        learned(0, FASTEST, SLOW_RISE),
+        learned(1, with_(lr=2e-6), [r + 0.5 for r in SLOW_RISE]),
+        learned(2, with_(lr=5e-7), [r - 0.5 for r in SLOW_RISE]),
+    )
+    assert proposed(quality_view(*trials)).params == pytest.approx(with_(lr=3e-6))
+    taken = [trial(3, with_(lr=3e-6)), trial(4, with_(lr=2e-6, kl=2e-3))]
+    assert proposed(quality_view(*trials, *taken)).params == pytest.approx(with_(lr=1.5e-6))
+
+
+def test_negative_rewards_are_ranked_like_others():
+    worse = learned(0, FASTEST, [r - 9.0 for r in SLOW_RISE])
+    better = learned(1, with_(lr=2e-6), [r - 5.0 for r in SLOW_RISE])
+    unmeasured = trial(2, with_(lr=9e-6), completed(), stage=StageName.QUALITY)
+    view = quality_view(worse, better, unmeasured)
+    assert proposed(view).params == pytest.approx(with_(lr=3e-6))
+
+
+def test_a_baseline_that_failed_is_repaired():
+    drifted = trial(0, FASTEST, failed("kl_drift"), stage=StageName.QUALITY)
+    repair = proposed(quality_view(drifted))
+    assert repair.params == pytest.approx(with_(lr=3e-7))
+    assert repair.origin.startswith("repair of #0 (kl_drift)")
+
+
+def test_a_move_that_failed_is_not_taken_back():
+    trials = (
+        learned(0, FASTEST, SLOW_RISE),
+        trial(1, with_(lr=1.5e-6), failed("kl_drift"), stage=StageName.QUALITY),
+        trial(2, with_(kl=2e-3), failed("nan_inf"), stage=StageName.QUALITY),
+    )
+    assert next_move(quality_view(*trials)) == Sample()
+
+
+def test_all_trials_used_ends_the_stage():
+    assert next_move(quality_view(learned(0, FASTEST, FLAT), trials=1)) == Finish("all 1 trials used")
+
+
+@given(
+    st.lists(st.floats(-2, 2), max_size=30),
+    st.lists(st.floats(0, 5), max_size=30),
+    st.floats(1e-7, 1e-5),
+    st.floats(1e-4, 1e-1),
+    st.floats(0.1, 0.3),
+    st.floats(0.0, 0.02),
+)
+def test_a_move_never_leaves_the_space(rewards, kls, lr, kl, clip, entropy):
+    params = {LR: lr, KL: kl, CLIP: clip, ENTROPY: entropy}
+    view = quality_view(
+        trial(
+            0, params, completed(reward=0.5), stage=StageName.QUALITY, rewards=tuple(rewards), kls=tuple(kls)
+        ),
+        first=(params,),
+    )
+    move = next_move(view)
+    if isinstance(move, Propose):
+        assert quality_space().contains(move.candidate.params)
+        assert move.candidate.params != params

@@ -1,0 +1,1 @@
+"""Tests of search/; a package, so that its builders can be shared with the ladder's tests."""
