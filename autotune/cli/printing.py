@@ -13,7 +13,6 @@ from rich.console import Console, RenderableType
 
 from autotune.records import StageResult
 
-
 _FILE_WIDTH = 200
 
 

@@ -16,10 +16,11 @@ from autotune.controller.assembly import open_preparer, open_services
 from autotune.controller.ladder_run import run_ladder, stage_space
 from autotune.controller.loop import Controller
 from autotune.errors import Fault, JobFileError
+from autotune.export.provenance import gather_provenance
 from autotune.job.loading import load_job
 from autotune.job.model import Job
 from autotune.ladder.plan import first_candidates
-from autotune.records import StageName
+from autotune.records import StageName, Value
 
 
 def run(
@@ -37,6 +38,7 @@ def run(
         return
     with watching(quiet=quiet or as_json) as watcher, open_services(job, watcher) as (services, controller):
         _stop_on_signals(controller)
+        services.store.set_provenance(_provenance(job))
         results = run_ladder(services, controller, stages)
         summary = {
             "job": job.name,
@@ -91,6 +93,14 @@ def _print_plan(job: Job, stages: tuple[StageName, ...], *, as_json: bool) -> No
             typer.echo(f"  {candidate['origin']}")
             for key, value in candidate["params"].items():
                 typer.echo(f"    {key}: {value}")
+
+
+def _provenance(job: Job) -> dict[str, Value]:
+    """On what the results rest, and the job itself, so that later commands need no job file."""
+    seeds = {
+        name.value: section.seed for name in job.stage_names() if (section := job.stage(name)) is not None
+    }
+    return {**gather_provenance(seeds, Path.cwd()).to_json(), "job": job.model_dump_json()}
 
 
 def _stop_on_signals(controller: Controller) -> None:

@@ -89,3 +89,21 @@ def stage_named(name: str | None) -> StageName | None:
         raise InputError(
             Fault(where="--stage", found=name, allowed=allowed, next_step="name one of them")
         ) from None
+
+
+def stored_job(store: Store) -> Job:
+    """The job as it was when it was started last; for commands that are given no job file.
+
+    Raises:
+        StoreError: The database does not hold one.
+    """
+    text = store.provenance().get("job")
+    if not isinstance(text, str):
+        raise StoreError(
+            Fault(
+                where=store.url,
+                found="no job file in the database",
+                next_step="name the job file: --job JOB.yaml",
+            )
+        )
+    return Job.model_validate_json(text)

@@ -19,7 +19,7 @@ from autotune.job.model import Job
 from autotune.job.paths import JobPaths
 from autotune.store.lock import ControllerLock
 from autotune.store.store import Store
-from autotune.trial.environment import validator_environment
+from autotune.trial.environment import device_environment
 from autotune.trial.launcher import RayLauncher
 from autotune.trial.preparation import Preparer
 from autotune.verl_config.inputs import input_faults
@@ -36,7 +36,7 @@ def database_url(job: Job) -> str:
 def open_preparer(job: Job) -> Iterator[Preparer]:
     """What resolves and checks configurations; needs neither GPU nor database."""
     python = job.resources.python or sys.executable
-    with VerlValidator(python, validator_environment(job.resources.device)) as validator:
+    with VerlValidator(python, device_environment(job.resources)) as validator:
         yield Preparer(job, validator=validator, working_directory=Path.cwd(), python=python)
 
 

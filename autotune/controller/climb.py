@@ -6,7 +6,7 @@ Holds no decision of its own: `ladder/` says what to do, `judge/` what happened.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autotune.clock import Clock
@@ -194,14 +194,17 @@ class StageClimb:
         services.launcher.start(request)
         services.store.attempt_is_running(attempt_id, services.clock.utc_now())
 
-    def observe(self, flight: Flight, event: Event) -> None:
-        """Takes one event of a running attempt into its evidence, the store and the study's curve."""
-        flight.evidence.add(event)
-        self._services.store.add_events(flight.attempt_id, [event], self._services.clock.utc_now())
-        if isinstance(event, MetricRow) and flight.role is AttemptRole.MEASURE:
-            value = intermediate(self.stage, event.values, event.step, flight.steps)
+    def observe(self, flight: Flight, events: Sequence[Event]) -> None:
+        """Takes what a running attempt reported into its evidence, the store and the study's curve."""
+        for event in events:
+            flight.evidence.add(event)
+        self._services.store.add_events(flight.attempt_id, events, self._services.clock.utc_now())
+        if flight.role is not AttemptRole.MEASURE:
+            return
+        for row in (event for event in events if isinstance(event, MetricRow)):
+            value = intermediate(self.stage, row.values, row.step, flight.steps)
             if value is not None:
-                self._study.report(flight.number, event.step, value)
+                self._study.report(flight.number, row.step, value)
 
     def settle(self, flight: Flight, end: AttemptEnd, *, stopped: str | None) -> None:
         """Judges an attempt that ended and does what follows from it."""

@@ -16,7 +16,7 @@ from autotune.job.model import Job
 from autotune.judge import guards
 from autotune.ladder.strategy import next_move
 from autotune.ladder.view import Finish, Propose, Sample
-from autotune.records import AttemptEnd, StageResult
+from autotune.records import AttemptEnd, Event, StageResult
 from autotune.store.store import Store
 from autotune.trial.launcher import Launcher
 
@@ -72,13 +72,16 @@ class Controller:
         return result
 
     def _receive(self, climb: StageClimb) -> None:
+        by_attempt: dict[str, list[Event]] = {}
         for attempt_id, event in self._launcher.poll():
+            by_attempt.setdefault(attempt_id, []).append(event)
+        for attempt_id, events in by_attempt.items():
             flight = climb.flights.get(attempt_id)
             if flight is None:
                 continue
-            climb.observe(flight, event)
-            if isinstance(event, AttemptEnd):
-                self._settle(climb, flight, event)
+            climb.observe(flight, events)
+            if isinstance(events[-1], AttemptEnd):
+                self._settle(climb, flight, events[-1])
 
     def _settle(self, climb: StageClimb, flight: Flight, end: AttemptEnd) -> None:
         try:
@@ -109,7 +112,7 @@ class Controller:
                 continue
             stop = guards.check(flight.evidence, self._job.guards, now_s - flight.started_s)
             if stop is not None:
-                climb.observe(flight, stop)
+                climb.observe(flight, [stop])
                 self._watcher.say(f"{climb.stage.value} #{flight.number}: ending, {stop.reason}")
             reason = self._stop_reason if stop is None else stop.kind
             if reason is not None:

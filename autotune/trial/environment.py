@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from autotune.job.model import ResourceSection
 from autotune.job.paths import AttemptPaths
 from autotune.trial.request import AttemptRequest
 from autotune.verl_plugin.environment import CPU_ENVIRONMENT, PLUGIN_MODULE
 
 KEY_VARIABLE = "AUTOTUNE_TRIAL_KEY"
 """Every process of an attempt inherits it; strays are known by it even when they were adopted by init."""
+
+_CPU_SWITCHES = {"AUTOTUNE_CPU": "1", "VERL_PLATFORM": "cpu", "VERL_ENGINE_DEVICE": "cuda"}
+"""The plugin's CPU platform; verl's FSDP engine is registered for the device name `cuda`."""
 
 
 def trial_environment(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> dict[str, str]:
@@ -25,7 +29,7 @@ def trial_environment(request: AttemptRequest, outer: Mapping[str, str], temp_di
         The node's environment without the outer Ray, the job's variables over it, ours over both.
     """
     kept = {name: value for name, value in outer.items() if not name.startswith("RAY_")}
-    defaults = _cpu_defaults(request) if request.device == "cpu" else {}
+    defaults = _cpu_settings(request.cpu.threads, request.cpu.kv_cache_gb) if request.device == "cpu" else {}
     defaults["TORCHINDUCTOR_CACHE_DIR"] = _inductor_cache(outer)
     return {
         **defaults,
@@ -38,6 +42,17 @@ def trial_environment(request: AttemptRequest, outer: Mapping[str, str], temp_di
         **request.environment,
         **_own(request, outer, temp_dir),
     }
+
+
+def device_environment(resources: ResourceSection) -> dict[str, str]:
+    """What verl needs in its environment on the job's kind of device, whoever starts it.
+
+    Empty on GPUs. Without the memory cap, which belongs to trials: an exported run is not capped.
+    """
+    if resources.device == "gpu":
+        return {}
+    cpu = resources.cpu
+    return {**_cpu_settings(cpu.threads, cpu.kv_cache_gb), **_CPU_SWITCHES}
 
 
 def _own(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> dict[str, str]:
@@ -53,12 +68,7 @@ def _own(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> di
         "SPT_NOENV": "1",
     }
     if request.device == "cpu":
-        own |= {
-            "AUTOTUNE_CPU": "1",
-            "AUTOTUNE_MEMORY_CAP_DIR": str(paths.memory_caps),
-            "VERL_PLATFORM": "cpu",
-            "VERL_ENGINE_DEVICE": "cuda",
-        }
+        own |= {**_CPU_SWITCHES, "AUTOTUNE_MEMORY_CAP_DIR": str(paths.memory_caps)}
         if request.cpu.cap_gb is not None:
             own["AUTOTUNE_CPU_MEMORY_CAP_GB"] = str(request.cpu.cap_gb)
         if request.cpu.replay_poll_s is not None:
@@ -66,13 +76,13 @@ def _own(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> di
     return own
 
 
-def _cpu_defaults(request: AttemptRequest) -> dict[str, str]:
+def _cpu_settings(threads: int, kv_cache_gb: int) -> dict[str, str]:
     """CPU settings that the user's own environment may override."""
     fixed = {name: value for name, value in CPU_ENVIRONMENT.items() if name != "HF_HUB_OFFLINE"}
     return {
         **fixed,  # whether models may be downloaded stays the user's choice
-        "OMP_NUM_THREADS": str(request.cpu.threads),
-        "VLLM_CPU_KVCACHE_SPACE": str(request.cpu.kv_cache_gb),
+        "OMP_NUM_THREADS": str(threads),
+        "VLLM_CPU_KVCACHE_SPACE": str(kv_cache_gb),
     }
 
 

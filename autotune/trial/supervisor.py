@@ -32,6 +32,8 @@ from autotune.trial.running import RunningAttempt
 
 KILL_LIMIT_S = 30.0
 """How long processes are killed before they are reported as left behind (stuck in a driver)."""
+SHARED_MEMORY_S = 2.0
+"""Between two looks for new files in /dev/shm: vLLM leaves its own behind, also after a normal end."""
 TAIL_LINES = 40
 _TAIL_BYTES = 64 * 1024
 _NOT_STARTED = 127
@@ -46,7 +48,7 @@ class Supervisor:
         self._paths = AttemptPaths(Path(request.folder))
         self._temp_dir = tempfile.mkdtemp(prefix="at-", dir="/tmp")  # short: Unix sockets take 107 bytes
         self._wake_fd = _signals_as_bytes()
-        self._shared_memory_before = _shared_memory_names()
+        self._shared_memory_looked_at = _shared_memory_names()  # those are somebody else's
         self._started_s = time.monotonic()
         self._shared_memory: set[str] = set()
         self._verl: subprocess.Popen[bytes] | None = None
@@ -112,7 +114,9 @@ class Supervisor:
             left_s = None if limit_s is None else self._started_s + limit_s - time.monotonic()
             if left_s is not None and left_s <= 0:
                 return "wall limit"
-            ready, _, _ = select.select([0, self._wake_fd], [], [], left_s)
+            wait_s = SHARED_MEMORY_S if left_s is None else min(SHARED_MEMORY_S, left_s)
+            ready, _, _ = select.select([0, self._wake_fd], [], [], wait_s)
+            self._note_shared_memory()
             signals = os.read(self._wake_fd, 4096) if self._wake_fd in ready else b""
             if self._reap():
                 break  # by itself, whoever asked in the same moment
@@ -127,7 +131,7 @@ class Supervisor:
         assert self._verl is not None  # without verl nobody is waited for, so nobody asks
         if self._reap():
             return False
-        self._find_descendants()  # for their shared memory, while they hold it
+        self._note_shared_memory()
         self._verl_signal(signal.SIGTERM)
         deadline = time.monotonic() + self._request.grace_s
         while not self._reap():
@@ -146,17 +150,24 @@ class Supervisor:
 
     def _kill_tree(self) -> tuple[int, ...]:
         """Kills every descendant until none is left; returns the pids that would not go."""
-        left_behind = process_tree.end_all(self._find_descendants, limit_s=KILL_LIMIT_S, between=self._reap)
-        for name in self._shared_memory - self._shared_memory_before:
+
+        def find() -> list[ProcessKey]:
+            self._note_shared_memory()
+            return process_tree.descendants(os.getpid())
+
+        left_behind = process_tree.end_all(find, limit_s=KILL_LIMIT_S, between=self._reap)
+        for name in self._shared_memory:
             with suppress(OSError):
                 Path("/dev/shm", name).unlink()
         return left_behind
 
-    def _find_descendants(self) -> list[ProcessKey]:
-        """The living descendants; remembers the shared memory that they have mapped."""
-        found = process_tree.descendants(os.getpid())
-        self._shared_memory |= process_tree.shared_memory_files(found)
-        return found
+    def _note_shared_memory(self) -> None:
+        """Remembers which of the new files in /dev/shm this tree has mapped, while it lives to show it."""
+        new = _shared_memory_names() - self._shared_memory_looked_at
+        if new:
+            self._shared_memory_looked_at |= new
+            mapped = process_tree.shared_memory_files(process_tree.descendants(os.getpid()))
+            self._shared_memory |= mapped & new
 
     def _reap(self) -> bool:
         """Collects every ended child, adopted ones included; returns whether verl has ended."""

@@ -12,7 +12,7 @@ import importlib.util
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from hydra import compose as hydra_compose
@@ -50,6 +50,10 @@ class ResolvedConfig:
 
     def yaml(self) -> str:
         """The configuration as text that `--config-path FOLDER --config-name NAME` runs as it is."""
+        return self._yaml
+
+    @cached_property
+    def _yaml(self) -> str:
         return trees.to_yaml(self.tree, self._interpolations)
 
     @property

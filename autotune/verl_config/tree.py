@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
     InterpolationKeyError,
@@ -19,6 +20,21 @@ from autotune.errors import Fault
 from autotune.records import Value
 
 _MISSING = "???"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that OmegaConf's loader would read as a number, such as `1e-6`; YAML 1.1 would not."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Equal lists are written out each time: verl's reader of the file is a person too."""
+        return True
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +59,9 @@ def resolve(source: DictConfig) -> tuple[dict[str, Value], list[Unresolved]]:
 
 def to_yaml(tree: Mapping[str, Value], interpolations: frozenset[str]) -> str:
     """YAML text of a resolved tree; a `${` is literal but at the places named in `interpolations`."""
-    return str(OmegaConf.to_yaml(OmegaConf.create(_escaped(tree, "", interpolations))))
+    plain = _escaped(tree, "", interpolations)
+    text = yaml.dump(plain, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, sort_keys=False)
+    return str(text)
 
 
 def _plain(node: DictConfig | ListConfig, place: str, unresolved: list[Unresolved]) -> Any:

@@ -13,6 +13,9 @@ CPU_ENVIRONMENT: Mapping[str, str] = {
     "TORCH_COMPILE_DISABLE": "1",
     # vLLM otherwise pins its threads to cores that the trainer needs as well.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    # The vLLM worker may then live in the engine's process (`distributed_executor_backend: uni`), which
+    # saves a process and its 10 s of imports; without it vLLM's CPU platform turns `uni` into `mp`.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "HF_HUB_OFFLINE": "1",

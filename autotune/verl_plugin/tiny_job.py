@@ -174,6 +174,7 @@ def _warm_up(model: Any, tokenizer: Any, words: list[str], steps: int = 200) -> 
     """Teach the model to answer with 6 to 20 answer words and to end; loss on the answers only."""
     import torch
 
+    torch.set_num_threads(1)  # four times the work of one thread goes into waiting, with tensors so small
     rows = _WarmUpRows(tokenizer, words)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=5e-3, total_steps=steps)

@@ -73,6 +73,7 @@ for name, lines in (("VERL_FILE_LOGGER_PATH", "metrics"), ("AUTOTUNE_PHASES_PATH
 open(os.path.join(folder, "ready"), "w").close()
 if plan.get("exit") is None:
     sleep_for_ever()
+time.sleep(plan.get("exit_after_s", 0))
 sys.stdout.flush()
 os._exit(plan["exit"])
 '''

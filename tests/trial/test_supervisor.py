@@ -121,6 +121,16 @@ def test_shared_memory_goes_and_that_of_others_stays(supervise, tmp_path):
         others.unlink()
 
 
+def test_shared_memory_goes_after_a_normal_end_too(supervise):
+    """What vLLM keeps for its whole life was seen long before."""
+    name = f"autotune-test-{os.getpid()}"
+    _, _, paths = supervise(shared_memory=name, children=["plain"], exit=0, exit_after_s=2.5)
+    wait_for(lambda: (paths.root / "ready").exists())
+    assert Path("/dev/shm", name).exists()
+    assert end_of(paths).exit_code == 0
+    assert not Path("/dev/shm", name).exists()
+
+
 def test_what_is_running_is_on_record_before_anything_is_reported(supervise):
     _, request, paths = supervise()
     running = read_running(paths.running)

@@ -157,13 +157,17 @@ def test_looking_at_nothing_new_is_cheap(paths):
     assert (time.perf_counter() - started_s) / 100 < 0.005
 
 
-def test_a_recorded_run_has_its_steps(paths):
-    """tests/data: a real GRPO run of a tiny model on CPU, 40 steps."""
-    recorded = Path(__file__).parents[1] / "data"
-    if not (recorded / "grpo_tiny_40_steps.console.log").exists():
-        pytest.skip("fixture not there")
-    paths.console.write_bytes((recorded / "grpo_tiny_40_steps.console.log").read_bytes())
-    paths.metrics.write_bytes((recorded / "grpo_tiny_40_steps.metrics.jsonl").read_bytes())
-    events = AttemptReader(paths, started_unix_s=0.0).read_rest(1.0)
-    assert [event.step for event in events if isinstance(event, MetricRow)] == list(range(1, 41))
-    assert not [event for event in events if isinstance(event, LogEvidence)]
+def test_a_real_log_read_in_pieces_tells_what_it_tells_at_once(paths, tmp_path):
+    """The log of a real GRPO run of a tiny model on CPU that ran out of memory."""
+    log = (Path(__file__).parents[1] / "data/judge/oom_log_prob_cpu.console.log").read_bytes()
+    in_pieces = AttemptReader(paths, started_unix_s=0.0)
+    pieces = []
+    for start in range(0, len(log), 1500):
+        append(paths.console, log[start : start + 1500])
+        pieces += in_pieces.read(1.0)
+    pieces += in_pieces.read_rest(1.0)
+    assert pieces == AttemptReader(paths, started_unix_s=0.0).read_rest(1.0)
+    (evidence,) = [event for event in pieces if isinstance(event, LogEvidence)]
+    assert "can't allocate memory" in evidence.text
+    assert log.decode().split("\n")[evidence.line_number - 1].endswith(evidence.text[-40:])
+    assert in_pieces.phase == "rollout"

@@ -4,7 +4,7 @@ import pytest
 
 from autotune.job.model import VerlSection
 from autotune.verl_config.compose import compose
-from autotune.verl_config.dead_keys import DEAD_KEYS, DEAD_SECTIONS, why_dead
+from autotune.job.dead_keys import DEAD_KEYS, DEAD_SECTIONS, why_dead
 
 
 @pytest.mark.parametrize(

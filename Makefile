@@ -1,0 +1,44 @@
+# Two commands: `make demo` runs the tiny job through all three stages on real verl, `make test` passes the tests.
+# Both need Python 3.10-3.12 and install everything else into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check unit engines install browser clean
+
+.venv/.installed: requirements/cpu.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --no-deps -r requirements/cpu.lock
+	$(BIN)/pip install --quiet --no-deps -e .
+	touch $@
+
+install: .venv/.installed
+
+demo: install
+	$(BIN)/python -m autotune.verl_plugin.tiny_job .tiny
+	$(BIN)/autotune run jobs/tiny-cpu.yaml
+	$(BIN)/autotune export --job jobs/tiny-cpu.yaml -o results/tiny-cpu-best.yaml
+	$(BIN)/autotune trials --job jobs/tiny-cpu.yaml
+
+test: check unit engines
+
+# Style, types and the import rule.
+check: install
+	$(BIN)/ruff check autotune tests
+	$(BIN)/ruff format --check autotune tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Seconds: recorded evidence, a manual clock, real Ray.
+unit: install
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not verl and not browser"
+
+# Minutes: real verl trials, a real browser.
+engines: install browser
+	$(BIN)/python -m pytest -m "verl or browser"
+
+browser:
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+
+clean:
+	rm -rf .venv .tiny

@@ -1,0 +1,84 @@
+"""`autotune export`: the best configuration as verl runs it, with its evidence in the header."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Optional
+
+import typer
+
+from autotune.cli.printing import print_json
+from autotune.cli.selection import JobOption, StageOption, select, stage_named, stored_job
+from autotune.controller.assembly import open_preparer
+from autotune.errors import Fault, InputError, NothingFeasibleError
+from autotune.export.config import ExportForm, render_export
+from autotune.export.header import ExportFacts
+from autotune.export.provenance import Provenance
+from autotune.job.paths import write_atomic
+from autotune.records import StageName, StageResult
+from autotune.store.store import Store
+from autotune.trial.environment import device_environment
+from autotune.trial.preparation import device_overrides
+
+
+def export(
+    output: Path = typer.Option(Path("best.yaml"), "--output", "-o", help="File to write."),
+    job: Optional[str] = JobOption,
+    form: ExportForm = typer.Option(ExportForm.FULL, help="full or minimal YAML, or a shell script."),
+    stage: Optional[str] = StageOption,
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Write the best configuration found so far as a file that stock verl runs."""
+    selected = select(job)
+    with Store.read(selected.url) as store:
+        found = _results(store, stage_named(stage))
+        the_job = selected.job or stored_job(store)
+        provenance = Provenance.from_json(_without_job(store))
+    best = found[-1]
+    with open_preparer(the_job) as preparer:
+        text = render_export(
+            form,
+            resolved=preparer.resolve(best.overrides),
+            verl=the_job.verl,
+            overrides={**device_overrides(the_job), **best.overrides},
+            facts=ExportFacts(
+                job_name=the_job.name,
+                results=tuple(found),
+                provenance=provenance,
+                environment={**device_environment(the_job.resources), **the_job.verl.environment},
+            ),
+            name=output.stem,
+        )
+    write_atomic(output, text)
+    if as_json:
+        print_json(
+            {"file": str(output), "stage": best.stage.value, "trial": best.best, "statement": best.statement}
+        )
+        return
+    typer.echo(f"wrote {output}: {best.stage.value} #{best.best}; {best.statement}")
+    typer.echo("its header says how to run it")
+
+
+def _results(store: Store, stage: StageName | None) -> list[StageResult]:
+    """Results up to the exported one, which is the last stage that has a best trial."""
+    results = list(store.stage_results().values())
+    if stage is not None:
+        results = [r for r in results if list(StageName).index(r.stage) <= list(StageName).index(stage)]
+    while results and results[-1].best is None:
+        results.pop()
+    if not results:
+        raise NothingFeasibleError(f"{store.job_name}: no stage has a configuration to export yet")
+    if stage is not None and results[-1].stage is not stage:
+        raise InputError(
+            Fault(
+                where="--stage",
+                found=stage.value,
+                allowed=", ".join(result.stage.value for result in results),
+                next_step="name a stage that has ended with a best trial",
+            )
+        )
+    return results
+
+
+def _without_job(store: Store) -> dict[str, object]:
+    return {name: value for name, value in store.provenance().items() if name != "job"}
