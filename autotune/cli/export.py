@@ -22,13 +22,16 @@ from autotune.trial.preparation import device_overrides
 
 
 def export(
-    output: Path = typer.Option(Path("best.yaml"), "--output", "-o", help="File to write."),
+    output: Optional[Path] = typer.Option(
+        None, "--output", "-o", help="File to write; default: best.yaml, or best.sh for a shell script."
+    ),
     job: Optional[str] = JobOption,
     form: ExportForm = typer.Option(ExportForm.FULL, help="full or minimal YAML, or a shell script."),
     stage: Optional[str] = StageOption,
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Write the best configuration found so far as a file that stock verl runs."""
+    target = output or Path("best.sh" if form is ExportForm.SHELL else "best.yaml")
     selected = select(job)
     with Store.read(selected.url) as store:
         found = _results(store, stage_named(stage))
@@ -47,15 +50,15 @@ def export(
                 provenance=provenance,
                 environment={**device_environment(the_job.resources), **the_job.verl.environment},
             ),
-            name=output.stem,
+            name=target.stem,
         )
-    write_atomic(output, text)
+    write_atomic(target, text, key="--output")
     if as_json:
         print_json(
-            {"file": str(output), "stage": best.stage.value, "trial": best.best, "statement": best.statement}
+            {"file": str(target), "stage": best.stage.value, "trial": best.best, "statement": best.statement}
         )
         return
-    typer.echo(f"wrote {output}: {best.stage.value} #{best.best}; {best.statement}")
+    typer.echo(f"wrote {target}: {best.stage.value} #{best.best}; {best.statement}")
     typer.echo("its header says how to run it")
 
 

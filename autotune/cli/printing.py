@@ -12,13 +12,14 @@ import typer
 from rich.console import Console, RenderableType
 
 from autotune.records import StageResult
+from autotune.report.wording import strict
 
 _FILE_WIDTH = 200
 
 
 def print_json(answer: Any) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(answer, indent=2, default=str))
+    """One JSON document on standard output; figures that are not finite are null."""
+    typer.echo(json.dumps(strict(answer), indent=2, default=str, allow_nan=False))
 
 
 def print_view(view: RenderableType) -> None:

@@ -12,8 +12,8 @@ import typer
 
 from autotune.cli.live import watching
 from autotune.cli.printing import print_results
-from autotune.controller.assembly import open_preparer, open_services
-from autotune.controller.ladder_run import run_ladder, stage_space
+from autotune.controller.assembly import check_configuration, open_preparer, open_services
+from autotune.controller.ladder_run import run_ladder
 from autotune.controller.loop import Controller
 from autotune.errors import Fault, JobFileError
 from autotune.export.provenance import gather_provenance
@@ -36,7 +36,10 @@ def run(
     if dry_run:
         _print_plan(job, stages, as_json=as_json)
         return
-    with watching(quiet=quiet or as_json) as watcher, open_services(job, watcher) as (services, controller):
+    with (
+        watching(quiet=quiet or as_json) as watcher,
+        open_services(job, stages, watcher) as (services, controller),
+    ):
         _stop_on_signals(controller)
         services.store.set_provenance(_provenance(job))
         results = run_ladder(services, controller, stages)
@@ -69,10 +72,9 @@ def _stages(job: Job, job_file: Path, stage: str | None) -> tuple[StageName, ...
 def _print_plan(job: Job, stages: tuple[StageName, ...], *, as_json: bool) -> None:
     plan: list[dict[str, Any]] = []
     with open_preparer(job) as preparer:
-        for name in stages:
+        for name, space in check_configuration(job, stages, preparer).items():
             section = job.stage(name)
             assert section is not None
-            space = stage_space(job, section, preparer, {})
             candidates = first_candidates(name, section, space)
             plan.append(
                 {

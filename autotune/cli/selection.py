@@ -47,7 +47,7 @@ def select(job: str | None) -> Selected:
         return Selected(database_url(loaded), loaded, path)
     if "://" in job:
         return Selected(job)
-    database = path if path.suffix == ".db" else RESULTS / f"{job}.db"
+    database = path if path.suffix == ".db" or path.is_file() else RESULTS / f"{job}.db"
     return Selected(_url(database))
 
 

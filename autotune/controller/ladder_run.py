@@ -13,7 +13,7 @@ from autotune.job.model import Job, StageSection
 from autotune.job.space_resolution import ResolvedSpace, resolve_space
 from autotune.records import Candidate, Overrides, StageName, StageResult
 from autotune.search.moves import completed
-from autotune.search.study import StageStudy, open_storage
+from autotune.search.study import StageStudy, open_storage, storage_errors
 from autotune.store.stored import StoredTrial
 from autotune.trial.preparation import Preparer
 
@@ -29,6 +29,12 @@ def run_ladder(
         InputError: A stage is asked for whose predecessor has no result.
         AutotuneError: As `Controller.climb`.
     """
+    with storage_errors(services.store.url):
+        _climb_all(services, controller, stages)
+    return services.store.stage_results()
+
+
+def _climb_all(services: Services, controller: Controller, stages: Sequence[StageName]) -> None:
     store = services.store
     storage = open_storage(store.url)
     for stage in stages:
@@ -46,7 +52,6 @@ def run_ladder(
         climb = StageClimb(services, stage, study=study, space=space, carried=carried, first=first)
         restore(climb, study, services)
         controller.climb(climb)
-    return store.stage_results()
 
 
 def carried_overrides(job: Job, stage: StageName, results: dict[StageName, StageResult]) -> Overrides:

@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 from autotune.job.space import SearchSpace
 from autotune.records import StageName
 
+JOB_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""Also the name of files and of Optuna's studies."""
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 Count = Annotated[int, Field(ge=1)]
@@ -216,7 +218,7 @@ class StorageSection(Section):
 class Job(Section):
     """A whole job file."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[str, Field(pattern=JOB_NAME)]
     verl: VerlSection
     resources: ResourceSection = ResourceSection()
     budget: BudgetSection = BudgetSection()

@@ -159,19 +159,22 @@ def _allowed(details: ErrorDetails) -> str:
     return details["msg"]
 
 
+_CORRECT = "correct the value"
+
+
 def _next_step(details: ErrorDetails) -> str:
     context = details.get("ctx", {})
     if details["type"] == "refused":
-        return str(context["next_step"])
+        return str(context["next_step"]) or _CORRECT
     if details["type"] in ("literal_error", "union_tag_invalid"):
         expected = str(context.get("expected") or context.get("expected_tags")).replace("'", "")
         meant = nearest(
             str(context.get("tag") or details["input"]), expected.replace(" or ", ", ").split(", ")
         )
-        return f"did you mean `{meant}`?" if meant else ""
+        return f"did you mean `{meant}`?" if meant else _CORRECT
     if details["type"] == "string_type" and isinstance(details["input"], (int, float)):
         return f'write "{shown(details["input"])}" in quotes'
-    return ""
+    return _CORRECT
 
 
 def _meaning(section: type[BaseModel] | None, name: str) -> str:

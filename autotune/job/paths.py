@@ -105,10 +105,11 @@ class JobPaths:
         return AttemptPaths(self.attempts / f"{stage.value}-{trial_number}-{index}")
 
 
-def write_atomic(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str, *, key: str = "storage.results") -> None:
     """Write the whole of `text` or nothing: beside the target, synced, then renamed over it.
 
-    Creates missing folders. The target keeps the permissions that a plain write would give it.
+    Creates missing folders. The target keeps the permissions that a plain write would give it. `key` is
+    what the user names the folder with: a key of the job file, or an option.
 
     Raises:
         StoreError: the folder cannot be written to (full disk, permissions, a file in the way).
@@ -127,21 +128,33 @@ def write_atomic(path: Path, text: str) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise StoreError(write_fault(path.parent, error)) from error
+        raise StoreError(write_fault(path.parent, error, key)) from error
 
 
-def write_fault(folder: Path, error: OSError) -> Fault:
+def make_folder(folder: Path) -> None:
+    """Makes `folder` and those above it.
+
+    Raises:
+        StoreError: it cannot be made (permissions, full disk, a file in the way).
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(write_fault(folder, error)) from error
+
+
+def write_fault(folder: Path, error: OSError, key: str = "storage.results") -> Fault:
     """The fault for a write under `folder` that the operating system refused."""
     found = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        next_step = "free space there, or name another folder in storage.results; the same command resumes"
+        next_step = f"free space there, or name another folder in {key}; the same command goes on"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        next_step = "make it writable, or name another folder in storage.results"
+        next_step = f"make it writable, or name another folder in {key}"
     else:
-        next_step = "name a usable folder in storage.results"
+        next_step = f"name a usable folder in {key}"
     return Fault(
         where=str(folder),
-        key="storage.results",
+        key=key,
         found=found,
         allowed="a writable folder",
         next_step=next_step,

@@ -49,7 +49,7 @@ def key_fault(source: YamlSource, path: KeyPath, key: str) -> Fault | None:
         key=dotted(path),
         found=f"`{key}`",
         allowed="a dotted verl key such as `data.train_batch_size`, with `+` in front where verl lacks it",
-        next_step="write the value after a colon, not after `=`" if "=" in key else "",
+        next_step="write the value after a colon, not after `=`" if "=" in key else "correct the key",
     )
 
 
@@ -163,7 +163,12 @@ def _expression_faults(source: YamlSource, path: KeyPath, text: str, known: set[
         if not names:
             evaluate(text, {})
     except ExpressionError as error:
-        yield Fault(**place, found=f"{shown(text)}: `{error.part}`: {error.reason}", allowed=error.allowed)
+        yield Fault(
+            **place,
+            found=f"{shown(text)}: `{error.part}`: {error.reason}",
+            allowed=error.allowed,
+            next_step="correct the expression",
+        )
         return
     for name in sorted(names - known):
         meant = nearest(name, known)

@@ -55,7 +55,7 @@ def first_job(  # noqa: PLR0913, PLR0917
 
 def _head(name: str) -> str:
     return f"""\
-# A first job. `autotune check` tells what is wrong with it before a GPU is used; `autotune run` climbs.
+# A first job. `autotune run THIS_FILE --dry-run` tells what it would do; `autotune run THIS_FILE` climbs.
 name: {_quoted(name)}
 
 verl:

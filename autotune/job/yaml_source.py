@@ -88,11 +88,19 @@ def read_yaml(path: Path, what: str) -> YamlSource:
         raise JobFileError(_missing(path, what)) from None
     except UnicodeDecodeError as error:
         fault = Fault(
-            where=where, found=f"a byte that is no UTF-8 at offset {error.start}", allowed="UTF-8 text"
+            where=where,
+            found=f"a byte that is no UTF-8 at offset {error.start}",
+            allowed="UTF-8 text",
+            next_step="save the file as UTF-8, or name another one",
         )
         raise JobFileError(fault) from None
     except OSError as error:
-        fault = Fault(where=where, found=error.strerror or str(error), allowed=f"a readable {what}")
+        fault = Fault(
+            where=where,
+            found=error.strerror or str(error),
+            allowed=f"a readable {what}",
+            next_step="name another file, or make this one readable",
+        )
         raise JobFileError(fault) from None
     return parse_yaml(text, where, what)
 
@@ -106,10 +114,21 @@ def parse_yaml(text: str, where: str, what: str) -> YamlSource:
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise JobFileError(_syntax_fault(error, where)) from None
     except RecursionError:
-        raise JobFileError(Fault(where=where, found="values nested too deep", allowed="plain YAML")) from None
+        fault = Fault(
+            where=where,
+            found="values nested too deep",
+            allowed="plain YAML",
+            next_step="take the inner values apart",
+        )
+        raise JobFileError(fault) from None
     if not isinstance(value, dict):
         found = "nothing" if value is None else f"{type(value).__name__} {value!r:.60}"
-        fault = Fault(where=where, found=found, allowed=f"a {what}: a mapping of keys to values")
+        fault = Fault(
+            where=where,
+            found=found,
+            allowed=f"a {what}: a mapping of keys to values",
+            next_step="write one with `autotune init`" if what == "job file" else "begin with `name:`",
+        )
         raise JobFileError([*faults, fault])
     return YamlSource(where=where, value=value, lines=lines, faults=tuple(faults))
 
@@ -167,7 +186,12 @@ def _walk(
 def _missing(path: Path, what: str) -> Fault:
     folder = path.parent
     if not folder.is_dir():
-        return Fault(where=str(path), found=f"no folder {folder}", allowed=f"an existing {what}")
+        return Fault(
+            where=str(path),
+            found=f"no folder {folder}",
+            allowed=f"an existing {what}",
+            next_step="correct the path",
+        )
     beside = sorted(other.name for other in folder.glob("*.y*ml"))
     next_step = f"in {folder} there are: {', '.join(beside)}" if beside else "write one with `autotune init`"
     return Fault(where=str(path), found="no such file", allowed=f"an existing {what}", next_step=next_step)
@@ -192,7 +216,9 @@ def _key_fault(key: yaml.Node, path: KeyPath, place: str) -> Fault:
         key=dotted(path),
         found=f"the key {shown!r}, which YAML does not read as text",
         allowed="text as key",
-        next_step=f'write "{shown}" in quotes' if isinstance(key, yaml.ScalarNode) else "",
+        next_step=f'write "{shown}" in quotes'
+        if isinstance(key, yaml.ScalarNode)
+        else "write a plain word as the key",
     )
 
 

@@ -49,8 +49,8 @@ def _stopped(stop: GuardStop, evidence: Evidence) -> Failure:
 def _lines(evidence: Evidence) -> list[LogEvidence]:
     """The lines, best first; one that a further step outlived comes after all that ended the run."""
     last_row_s = evidence.rows[-1].at_s if evidence.rows else 0.0
-    located = [_located(line, evidence) for line in evidence.log]
-    return sorted(located, key=lambda line: last_row_s > line.at_s + _OUTLIVED_AFTER_S)
+    located_lines = [located(line, evidence) for line in evidence.log]
+    return sorted(located_lines, key=lambda line: last_row_s > line.at_s + _OUTLIVED_AFTER_S)
 
 
 def _line_for_stop(lines: Sequence[LogEvidence], kind: str) -> LogEvidence | None:
@@ -61,7 +61,7 @@ def _line_for_stop(lines: Sequence[LogEvidence], kind: str) -> LogEvidence | Non
     return None
 
 
-def _located(line: LogEvidence, evidence: Evidence) -> LogEvidence:
+def located(line: LogEvidence, evidence: Evidence) -> LogEvidence:
     """Fills in the phase where the lines themselves did not name one inside the steps."""
     if line.kind not in (FailureKind.OOM_UNATTRIBUTED, FailureKind.UNKNOWN, FailureKind.RAY_ACTOR_DEATH):
         return line

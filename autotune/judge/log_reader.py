@@ -20,6 +20,7 @@ from autotune.records import LogEvidence, PhaseMark
 _TEXT_LIMIT = 500
 _WRITERS_REMEMBERED = 64
 _SHAPES_REMEMBERED = 256
+_FORGET_CALLS_AFTER_LINES = 200
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _BAR = re.compile(r"(\d+)%\||(\d+)/(\d+) \[|(\d+(?:\.\d+)?)%")
 _NOISE = re.compile(
@@ -57,6 +58,12 @@ class LogReader:
         if call.ends_here and EXCEPTION.match(parsed.text) and not QUOTED.search(parsed.text):
             call.forget()
         return found
+
+    def skip(self, lines: int) -> None:
+        """Passes over lines known to mean nothing; a call that failed long before them is forgotten."""
+        self.line_number += lines
+        if lines >= _FORGET_CALLS_AFTER_LINES:
+            self._calls.clear()
 
     def counts_as_progress(self, line: str) -> bool:
         """Whether the line is a sign of life: something new, not a repeated warning or heartbeat.

@@ -5,13 +5,17 @@ Only the controller's thread may use it; trials never open the database.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import optuna
+from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from optuna_dashboard import save_note
+from sqlalchemy.exc import OperationalError
 
+from autotune.errors import Fault, StoreError
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.records import Candidate, Overrides, StageName
 from autotune.search.distributions import distribution, to_choice
@@ -31,6 +35,29 @@ def open_storage(url: str) -> RDBStorage:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     arguments = {"connect_args": {"timeout": _LOCK_TIMEOUT_S}} if url.startswith("sqlite") else {}
     return RDBStorage(url, engine_kwargs=arguments)
+
+
+@contextmanager
+def storage_errors(url: str) -> Iterator[None]:
+    """Around everything that touches Optuna's tables.
+
+    Raises:
+        StoreError: The database refused a call of Optuna's: full disk, read-only, locked too long.
+    """
+    try:
+        yield
+    except (StorageInternalError, OperationalError) as error:
+        cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+        found = str(getattr(cause, "orig", None) or cause or error)
+        raise StoreError(
+            Fault(
+                where=url,
+                key="storage",
+                found=f"Optuna's tables cannot be used ({found})",
+                next_step="free space on this disk, or close what else writes to the database; "
+                "the same command goes on",
+            )
+        ) from error
 
 
 def study_name(job_name: str, stage: StageName) -> str:

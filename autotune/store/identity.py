@@ -34,6 +34,19 @@ def claim(database: Database, *, job_name: str, job_hash: str, version: str) -> 
         )
 
 
+def check(database: Database, *, job_name: str, job_hash: str) -> bool:
+    """Whether an existing database is this job's already; False where it has no tables of ours yet.
+
+    Raises:
+        StoreError: as `claim`. Nothing is written.
+    """
+    with database.reading() as session:
+        if not _check_schema(session, database.where):
+            return False
+        _check_job(database.where, session.scalars(select(JobRow)).one(), job_name, job_hash)
+        return True
+
+
 def stored_job_name(database: Database) -> str:
     """Whose database this is, for reading alone.
 

@@ -31,7 +31,7 @@ from autotune.records import (
 from autotune.store import rows
 from autotune.store.codec import to_text
 from autotune.store.database import Database, sqlite_path
-from autotune.store.identity import claim
+from autotune.store.identity import check, claim
 from autotune.store.observations import write_events
 from autotune.store.reader import LIVE, StoreReader
 from autotune.store.tables import AttemptRow, JobRow, StageResultRow, TrialRow
@@ -48,6 +48,7 @@ class Store(StoreReader):
             StoreError: unusable, of another or a changed job, or made by another autotune's schema.
         """
         path = sqlite_path(url)
+        is_new = path is not None and not path.exists()
         if path is not None:
             _make_folder(path.parent)
         database = Database(url)
@@ -55,8 +56,27 @@ class Store(StoreReader):
             claim(database, job_name=job_name, job_hash=job_hash, version=version)
         except BaseException:
             database.close()
+            if path is not None and is_new:
+                _remove(path)
             raise
         return cls(database, job_name)
+
+    @staticmethod
+    def check(url: str, *, job_name: str, job_hash: str) -> dict[StageName, StageResult]:
+        """The stage results of the job's database if there is one already; for checks before a start.
+
+        Raises:
+            StoreError: as `open`. Nothing is written, and nothing is made.
+        """
+        path = sqlite_path(url)
+        if path is not None and not path.exists():
+            return {}
+        database = Database(url, read_only=True)
+        try:
+            is_ours = check(database, job_name=job_name, job_hash=job_hash)
+            return StoreReader(database, job_name).stage_results() if is_ours else {}
+        finally:
+            database.close()
 
     # Intent
 
@@ -243,3 +263,9 @@ def _make_folder(folder: Path) -> None:
                 next_step="make it writable, or name another storage.results",
             )
         ) from error
+
+
+def _remove(database: Path) -> None:
+    """Takes back a database that could not be made whole."""
+    for name in (database.name, f"{database.name}-wal", f"{database.name}-shm", f"{database.name}-journal"):
+        database.with_name(name).unlink(missing_ok=True)

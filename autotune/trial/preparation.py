@@ -12,7 +12,7 @@ from pathlib import Path
 
 from autotune.errors import Fault, InputError, VerlConfigError
 from autotune.job.model import Job, StageSection, SurviveStage
-from autotune.job.paths import AttemptPaths
+from autotune.job.paths import AttemptPaths, make_folder
 from autotune.records import AttemptRole, Overrides, Value
 from autotune.trial.request import AttemptRequest, CpuShare
 from autotune.verl_config.compose import ResolvedConfig, compose
@@ -92,6 +92,7 @@ class Preparer:
         batch = config.flat.get("data.train_batch_size")
         rows = certificate_steps(section) * (batch if isinstance(batch, int) else 1)
         target = paths.root / "longest_prompts.parquet"
+        make_folder(paths.root)
         self._validator.longest_prompts(config.yaml(), rows, target)
         return self.resolve({**settings, "data.train_files": str(target), "data.shuffle": False})
 

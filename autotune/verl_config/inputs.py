@@ -62,7 +62,8 @@ def _model_faults(flat: Mapping[str, Value], where: str) -> Iterable[Fault]:
         folder = Path(name).expanduser()
         if not folder.is_dir():
             allowed = "a folder with config.json, tokenizer and weights, or a name on the hub (owner/name)"
-            yield Fault(where=where, key=key, found=f"no folder {name}", allowed=allowed)
+            next_step = "correct the path (relative to the working directory)"
+            yield Fault(where=where, key=key, found=f"no folder {name}", allowed=allowed, next_step=next_step)
         elif not (folder / "config.json").is_file():
             next_step = "name the folder that save_pretrained wrote"
             yield Fault(where=where, key=key, found=f"{name} without config.json", next_step=next_step)
@@ -81,7 +82,13 @@ def _data_faults(flat: Mapping[str, Value], where: str) -> Iterable[Fault]:
         given = flat.get(key)
         names = given if isinstance(given, list) else [given]
         if not any(names):
-            yield Fault(where=where, key=key, found=repr(given), allowed="one parquet file or a list of them")
+            yield Fault(
+                where=where,
+                key=key,
+                found=repr(given),
+                allowed="one parquet file or a list of them",
+                next_step="name the data in the job's verl.overrides",
+            )
             continue
         rows: list[int | None] = []
         for name in names:
@@ -105,7 +112,8 @@ def _one_data_file(
     if path.suffix in (".json", ".jsonl"):
         return [], None
     if path.suffix != ".parquet":
-        return [Fault(where=where, key=key, found=name, allowed="a .parquet, .json or .jsonl file")], None
+        allowed, next_step = "a .parquet, .json or .jsonl file", "convert the data, or correct the name"
+        return [Fault(where=where, key=key, found=name, allowed=allowed, next_step=next_step)], None
     try:
         head = pq.read_metadata(path)
         columns = set(pq.read_schema(path).names)
@@ -148,6 +156,7 @@ def _too_few_rows(rows: int, flat: Mapping[str, Value], where: str) -> Iterable[
             key="data.train_batch_size",
             found=f"{batch} with {rows} rows in data.train_files",
             allowed=f"at most {rows}: verl drops the last incomplete batch and would have none",
+            next_step="lower it, or give more rows",
         )
 
 
@@ -166,7 +175,8 @@ def _reward_faults(
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         place = f"{name} line {line}" if line else name
-        yield Fault(where=where, key=_REWARD_PATH, found=f"{place}: {getattr(error, 'msg', error)}")
+        found = f"{place}: {getattr(error, 'msg', error)}"
+        yield Fault(where=where, key=_REWARD_PATH, found=found, next_step="mend the file")
         return
     yield from _reward_import_faults(
         path, str(flat.get(_REWARD_NAME) or "compute_score"), where, python, environment
@@ -192,11 +202,19 @@ def _reward_import_faults(
         yield Fault(where=where, key=_REWARD_PATH, found=found, next_step=next_step)
         return
     except OSError as error:
-        yield Fault(where=where, key="resources.python", found=f"{python}: {error.strerror}")
+        found = f"{python}: {error.strerror}"
+        next_step = "name the interpreter of the environment that runs verl"
+        yield Fault(where=where, key="resources.python", found=found, next_step=next_step)
         return
     if done.returncode == _NO_SUCH_FUNCTION:
         allowed = "a function at the top level of the file"
-        yield Fault(where=where, key=_REWARD_NAME, found=f"no function {function} in {path}", allowed=allowed)
+        yield Fault(
+            where=where,
+            key=_REWARD_NAME,
+            found=f"no function {function} in {path}",
+            allowed=allowed,
+            next_step=f"correct the name, or define {function} there",
+        )
     elif done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         found = f"{path} does not import: {last}"

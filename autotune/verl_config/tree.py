@@ -170,4 +170,6 @@ def _number(text: str) -> int | float | None:
 
 def _kind_fault(where: str, key: str, value: Value, allowed: str) -> Fault:
     kind = "text" if isinstance(value, str) else type(value).__name__
-    return Fault(where=where, key=key, found=f"{value!r} ({kind})", allowed=allowed)
+    return Fault(
+        where=where, key=key, found=f"{value!r} ({kind})", allowed=allowed, next_step="correct the value"
+    )

@@ -122,6 +122,7 @@ class VerlValidator:
                     where="resources.python",
                     found=f"{self._python}: {error.strerror}",
                     allowed="the Python interpreter of the environment that runs verl",
+                    next_step="correct it, or leave it out to take the one that runs autotune",
                 )
             ) from error
         self._child = child

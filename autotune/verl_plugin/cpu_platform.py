@@ -1,4 +1,4 @@
-"""verl on a machine without an accelerator, through verl's own platform registry and four small patches.
+"""verl on a machine without an accelerator, through verl's own platform registry and a few small patches.
 
 One function for each obstacle, named after it; `turn_on` is the list. verl still counts "GPUs": on CPU
 one of them is one data-parallel rank, announced to Ray with `ray_kwargs.ray_init.num_gpus`.
@@ -26,6 +26,7 @@ def turn_on() -> None:
     _leave_out_ascend_weight_transfer()
     after_import("verl.utils.distributed", _start_gloo_alone)
     after_import("torch.distributed.fsdp", _offload_without_pinning)
+    after_import("verl.utils.model", _load_critic_without_flash_attention)
     _register_platform()
 
 
@@ -79,6 +80,23 @@ def _offload_without_pinning(fsdp: Any) -> None:
         return policy(pin_memory=False)
 
     fsdp.CPUOffloadPolicy = unpinned
+
+
+def _load_critic_without_flash_attention(model: Any) -> None:
+    """A critic is loaded with flash attention whatever the configuration says (utils/model.py:645-651)."""
+
+    def load(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
+        from transformers import AutoModelForTokenClassification
+
+        return AutoModelForTokenClassification.from_pretrained(
+            pretrained_model_name_or_path=local_path,
+            torch_dtype=torch_dtype,
+            config=model_config,
+            attn_implementation="sdpa",
+            trust_remote_code=trust_remote_code,
+        )
+
+    model.load_valuehead_model = load
 
 
 def _register_platform() -> None:

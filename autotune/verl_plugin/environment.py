@@ -16,6 +16,8 @@ CPU_ENVIRONMENT: Mapping[str, str] = {
     # The vLLM worker may then live in the engine's process (`distributed_executor_backend: uni`), which
     # saves a process and its 10 s of imports; without it vLLM's CPU platform turns `uni` into `mp`.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # The transfer queue asks for 8 threads around each call and warns of it each time on fewer cores.
+    "TQ_NUM_THREADS": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "HF_HUB_OFFLINE": "1",

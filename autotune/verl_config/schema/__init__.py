@@ -1,0 +1,1 @@
+"""What each released verl accepts: its keys with their defaults, without that verl being installed."""

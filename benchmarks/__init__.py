@@ -1,0 +1,1 @@
+"""Measurements of autotune: `python -m benchmarks.NAME` prints a table, then one JSON line."""

@@ -1,0 +1,100 @@
+"""`python -m benchmarks.forecast`: recall of out-of-memory, false rejections, distance to boundaries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from autotune.forecast.memory import MemoryForecast, forecast
+from benchmarks.forecast.rows import Row, Skipped, boundary_rows, known_rows
+
+_CONFIGS = Path(__file__).resolve().parents[3] / "shared" / "data" / "verl_known_configs.jsonl"
+_BOUNDARIES = Path(__file__).with_name("oom_boundaries.yaml")
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the table, then one JSON line; 0 where both targets are met."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.forecast", description=__doc__)
+    parser.add_argument("--configs", type=Path, default=_CONFIGS, help="known configurations, JSON lines")
+    parser.add_argument("--boundaries", type=Path, default=_BOUNDARIES, help="recorded searches, YAML")
+    parser.add_argument("--all", action="store_true", help="every row, not only the wrong ones")
+    options = parser.parse_args(arguments)
+    rows, skipped = [], []
+    for row in known_rows(options.configs):
+        (skipped if isinstance(row, Skipped) else rows).append(row)
+    searches = list(boundary_rows(options.configs, options.boundaries))
+    judged = [(row, _forecast(row)) for row in [*rows, *(row for search in searches for row in search)]]
+    print(_HEADER)
+    wrong = [(row, made) for row, made in judged if made.fits != row.ran]
+    for row, made in judged if options.all else wrong:
+        print(_line(row, made))
+    for one in skipped:
+        print(f"skipped {one.name}: {one.why}")
+    distances = [_boundary(search) for search in searches]
+    for text, _distance in distances:
+        print(text)
+    ran = [(row, made) for row, made in judged if row.ran]
+    oom = [(row, made) for row, made in judged if not row.ran]
+    started = time.perf_counter()
+    _forecast(judged[0][0])
+    result = {
+        "benchmark": "forecast",
+        "rows": len(judged),
+        "skipped": len(skipped),
+        "oom_recall": round(sum(not made.fits for _row, made in oom) / len(oom), 4),
+        "false_rejections": round(sum(not made.fits for _row, made in ran) / len(ran), 4),
+        "boundary_distance": [round(distance, 4) for _text, distance in distances],
+        "wrong": [row.name for row, _made in wrong],
+        "seconds_each": round(time.perf_counter() - started, 5),
+    }
+    print(json.dumps(result))
+    return 0 if result["oom_recall"] >= 0.95 and result["false_rejections"] <= 0.05 else 1  # type: ignore[operator]
+
+
+_HEADER = f"{'row':62s} {'ran':>4s} {'fits':>5s} {'peak':>6s} {'of':>6s}  phase: largest term"
+
+
+def _forecast(row: Row) -> MemoryForecast:
+    return forecast(row.flat, row.model, row.gpu_memory_gb, row.gpus)
+
+
+def _line(row: Row, made: MemoryForecast) -> str:
+    worst = made.worst
+    verdict = "yes" if made.fits else "no"
+    where = f"{worst.phase}: {worst.largest_term} {worst.terms[worst.largest_term]:.1f}"
+    if not made.rollout.can_serve:
+        where = f"rollout_start: cache {made.rollout.cache_gb:.1f} GB"
+    ran = "yes" if row.ran else "OOM"
+    return f"{row.name[:62]:62s} {ran:>4s} {verdict:>5s} {made.peak_gb:6.1f} {made.capacity_gb:6.1f}  {where}"
+
+
+def _boundary(search: list[Row]) -> tuple[str, float]:
+    """The largest size that the forecast lets through against the one between recorded run and OOM."""
+    first = search[0]
+    recorded = (
+        max(row.samples_per_gpu or 0 for row in search if row.ran)
+        + min(row.samples_per_gpu or 0 for row in search if not row.ran)
+    ) / 2
+    predicted = _largest(first)
+    distance = (predicted + 0.5) / recorded - 1.0
+    name = first.name.split(" ")[0]
+    return f"boundary {name}: recorded {recorded:g}, forecast {predicted + 0.5:g} ({distance:+.1%})", distance
+
+
+def _largest(row: Row) -> int:
+    from benchmarks.forecast.rows import BATCH_KEYS
+
+    samples = 0
+    while samples < 4096:
+        flat = {**row.flat, **dict.fromkeys(BATCH_KEYS, (samples + 1) * row.gpus)}
+        if not forecast(flat, row.model, row.gpu_memory_gb, row.gpus).fits:
+            break
+        samples += 1
+    return samples
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""The stories run two at a time in the background, in the order of STORIES; tests wait for theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from autotune.verl_plugin.tiny_job import make_tiny_job
+from tests.verl import stories
+from tests.verl.stories import ACTOR, FITS, LOG_PROB, MICRO_BATCH, REFERENCE, Told, run, tiny_job, write_reward
+
+Story = Callable[[Path, Path], Told]
+
+
+def oom_actor_update(folder: Path, tiny: Path) -> Told:
+    return run(tiny_job(folder, tiny, {MICRO_BATCH: 64}))
+
+
+def oom_log_prob(folder: Path, tiny: Path) -> Told:
+    return run(tiny_job(folder, tiny, {LOG_PROB: 64, REFERENCE: 64}))
+
+
+def nan_reward(folder: Path, tiny: Path) -> Told:
+    return run(tiny_job(folder, tiny, write_reward(folder, "return float('nan')")))
+
+
+def non_finite_gradient(folder: Path, tiny: Path) -> Told:
+    # The KL term's gradient is tiny at first; times this its squared norm leaves fp32.
+    stages = {"survive": {"search_space": "survive_tiny_cpu", "steps": 6, "trials": 1, "certificate": None}}
+    return run(tiny_job(folder, tiny, {ACTOR + "kl_loss_coef": 1.0e38}, stages=stages))
+
+
+def kl_drift(folder: Path, tiny: Path) -> Told:
+    stages = {"survive": {"search_space": "survive_tiny_cpu", "steps": 12, "trials": 1, "certificate": None}}
+    overrides = {ACTOR + "optim.lr": 3.0e-2, ACTOR + "kl_loss_coef": 0.0}
+    return run(tiny_job(folder, tiny, overrides, stages=stages, guards={"kl_limit": 0.05, "kl_steps": 2}))
+
+
+def silent_hang(folder: Path, tiny: Path) -> Told:
+    stages = {"survive": {"search_space": "survive_tiny_cpu", "steps": 40, "trials": 1, "certificate": None}}
+    job = tiny_job(folder, tiny, stages=stages, guards={"step_silence_s": 30.0})
+    return run(job, stories.stop_the_engine)
+
+
+def killed_worker(folder: Path, tiny: Path) -> Told:
+    stages = {"survive": {"search_space": "survive_tiny_cpu", "steps": 10, "trials": 1, "certificate": None}}
+    return run(tiny_job(folder, tiny, stages=stages), stories.kill_a_worker)
+
+
+def raising_reward(folder: Path, tiny: Path) -> Told:
+    return run(tiny_job(folder, tiny, write_reward(folder, "raise KeyError('no such answer')")))
+
+
+def wall_limit(folder: Path, tiny: Path) -> Told:
+    return run(tiny_job(folder, tiny, guards={"wall_limit_s": 20.0}))
+
+
+def ppo_with_critic(folder: Path, tiny: Path) -> Told:
+    critic = {
+        "algorithm.adv_estimator": "gae",
+        "critic.strategy": "fsdp2",
+        "critic.model.path": str(tiny / "model"),
+        "critic.model.use_remove_padding": False,
+        "critic.model.override_config.attn_implementation": "sdpa",
+        "critic.model.fsdp_config.use_torch_compile": False,
+        "critic.ppo_mini_batch_size": 8,
+        "critic.ppo_micro_batch_size_per_gpu": 8,
+    }
+    return run(tiny_job(folder, tiny, critic))
+
+
+def two_ranks(folder: Path, tiny: Path) -> Told:
+    return run(tiny_job(folder, tiny, resources={"gpus_per_trial": 2}))
+
+
+STORIES: dict[str, Story] = {
+    story.__name__: story
+    for story in (
+        oom_actor_update,
+        oom_log_prob,
+        nan_reward,
+        non_finite_gradient,
+        kl_drift,
+        silent_hang,
+        killed_worker,
+        raising_reward,
+        wall_limit,
+        ppo_with_critic,
+        two_ranks,
+    )
+}
+assert FITS
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny job's model and data, made once."""
+    folder = tmp_path_factory.mktemp("tiny") / "tiny"
+    make_tiny_job(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def told(
+    request: pytest.FixtureRequest, tiny: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Told]]:
+    """What came of a story; all that the selected tests name are started with the first one asked for."""
+    names = [
+        name
+        for name in STORIES
+        if any(name == getattr(item, "callspec", None) or name in item.name for item in request.session.items)
+    ]
+    root = tmp_path_factory.mktemp("stories")
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        running: dict[str, Future[Told]] = {
+            name: pool.submit(STORIES[name], root / name.replace("_", "-"), tiny) for name in names
+        }
+        yield lambda name: running[name].result()
+        for future in running.values():
+            future.cancel()

@@ -1,0 +1,84 @@
+"""Each guard on real verl: kind, phase and decisive line are recorded, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from autotune.records import FailureGroup, GuardStop, Outcome
+from tests.verl.stories import Told
+
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(1800)]
+
+Tell = Callable[[str], Told]
+
+
+def _nothing_left(story: Told) -> None:
+    for attempt in story.attempts:
+        assert attempt.end is not None
+        assert attempt.end.left_behind == ()
+        assert attempt.end.clean_up_s < 30.0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "phase", "line"),
+    [
+        ("oom_actor_update", "oom_gpu_actor_update", "update_actor", "allocate memory"),
+        ("oom_log_prob", "oom_gpu_log_prob", "old_log_prob", "allocate memory"),
+        ("nan_reward", "nan_inf", None, None),
+        ("non_finite_gradient", "nan_inf", "update_actor", None),
+        ("kl_drift", "kl_drift", None, None),
+        ("silent_hang", "hang_rollout", "rollout", None),
+        ("wall_limit", "wall_limit", None, None),
+    ],
+)
+def test_a_candidates_fault_ends_the_trial(
+    told: Tell, name: str, kind: str, phase: str | None, line: str | None
+) -> None:
+    story = told(name)
+    (trial,) = story.trials
+    assert trial.verdict is not None
+    assert trial.verdict.outcome is Outcome.FAILED, story.output
+    failure = trial.verdict.failure
+    assert failure is not None
+    assert (failure.kind, failure.group) == (kind, FailureGroup.CANDIDATE)
+    assert phase is None or failure.phase == phase
+    assert line is None or line in failure.line
+    assert trial.pruned
+    assert story.exit_code == 3
+    assert len(story.attempts) == 1
+    _nothing_left(story)
+
+
+@pytest.mark.parametrize("name", ["nan_reward", "non_finite_gradient", "kl_drift", "silent_hang", "wall_limit"])
+def test_a_guard_says_why_it_ended_the_attempt(told: Tell, name: str) -> None:
+    stops = [event for event in told(name).events if isinstance(event, GuardStop)]
+    assert len(stops) == 1
+    assert stops[0].reason
+
+
+def test_killed_worker_is_the_machines_fault_and_tried_again(told: Tell) -> None:
+    story = told("killed_worker")
+    verdicts = [attempt.verdict for attempt in story.attempts]
+    assert verdicts[0] is not None
+    assert verdicts[0].outcome is Outcome.INFRASTRUCTURE
+    assert verdicts[0].failure is not None
+    assert verdicts[0].failure.kind == "ray_actor_death"
+    assert verdicts[1] is not None
+    assert verdicts[1].outcome is Outcome.COMPLETED
+    assert story.exit_code == 0
+    _nothing_left(story)
+
+
+def test_raising_reward_stops_the_study_with_one_message(told: Tell) -> None:
+    story = told("raising_reward")
+    (trial,) = story.trials
+    assert trial.verdict is not None
+    assert trial.verdict.outcome is Outcome.USER_FAULT
+    assert trial.verdict.failure is not None
+    assert trial.verdict.failure.kind == "reward_function"
+    assert "no such answer" in trial.verdict.failure.line
+    assert story.exit_code == 2
+    assert "no such answer" in story.output
+    _nothing_left(story)
