@@ -362,7 +362,7 @@ def _outcome_line(stage: StageName, view: TrialView) -> str:
     if figures.reward is not None:
         parts.append(f"reward {figures.reward:.3f}")
     if figures.kl is not None:
-        parts.append(f"KL {figures.kl:.3f}")
+        parts.append(f"KL {figures.kl:.4f}")
     return "; ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from autotune.job.model import QualityStage, SpeedStage, StageSection, SurviveStage
@@ -60,10 +61,12 @@ def _speed(section: SpeedStage, figures: Figures, baseline: Baseline | None) -> 
     if baseline is None or not baseline.figures.tokens_per_s_per_gpu or figures.tokens_per_s_per_gpu is None:
         return [Check(False, "no survivor to compare the speed with", is_goal=True)]
     gain = figures.tokens_per_s_per_gpu / baseline.figures.tokens_per_s_per_gpu
+    # Cut off, not rounded: 1.299x shall not read as the 1.30x that it misses.
+    shown = math.floor(gain * 100 + 1e-9) / 100
     found = [
         Check(
             gain >= section.wanted_gain,
-            f"{gain:.2f}x the survivor's tokens/s/GPU (wanted {section.wanted_gain:g}x)",
+            f"{shown:.2f}x the survivor's tokens/s/GPU (wanted {section.wanted_gain:g}x)",
             is_goal=True,
         )
     ]

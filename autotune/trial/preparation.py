@@ -125,6 +125,9 @@ def device_overrides(job: Job) -> dict[str, Value]:
     overrides: dict[str, Value] = {"trainer.n_gpus_per_node": job.resources.gpus_per_trial}
     if job.resources.device == "cpu":
         overrides["trainer.device"] = "cpu"
+        # verl counts Ray's GPUs whatever the device is, and waits in silence for Ray CPUs it lacks.
+        overrides["ray_kwargs.ray_init.num_gpus"] = job.resources.gpus_per_trial
+        overrides["ray_kwargs.ray_init.num_cpus"] = job.resources.cpu.ray_cpus
     return overrides
 
 

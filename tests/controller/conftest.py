@@ -118,7 +118,11 @@ def synthetic_verl(request: AttemptRequest, tree: dict[str, Any]) -> list[Event]
     for step in range(1, steps + 1):
         events.append(
             MemorySample(
-                at_s=2.0 + step, phase="update_actor", device="rank:0", used_gb=0.3 * micro / 8, capacity_gb=1.0
+                at_s=2.0 + step,
+                phase="update_actor",
+                device="rank:0",
+                used_gb=0.3 * micro / 8,
+                capacity_gb=1.0,
             )
         )
         values = {

@@ -221,7 +221,9 @@ def test_what_verl_refuses_is_a_trial_that_cost_nothing(rig: Any) -> None:
 
 def test_nothing_feasible_is_an_error_of_its_own(rig: Any) -> None:
     def never_fits(request: Any, tree: dict[str, Any]) -> list[Event]:
-        return _ends_with(replace(_line("oom_gpu_actor_update"), phase="update_actor", level=4))(request, tree)
+        return _ends_with(replace(_line("oom_gpu_actor_update"), phase="update_actor", level=4))(
+            request, tree
+        )
 
     with rig(never_fits) as one, pytest.raises(NothingFeasibleError):
         run_ladder(one.services, one.controller, STAGES)
@@ -236,7 +238,9 @@ def test_a_guard_ends_a_drifting_trial(rig: Any) -> None:
     def drifts(request: Any, tree: dict[str, Any]) -> list[Event]:
         events = synthetic_verl(request, tree)
         return [
-            replace(event, values={**event.values, "actor/kl_loss": 9.0}) if isinstance(event, MetricRow) else event
+            replace(event, values={**event.values, "actor/kl_loss": 9.0})
+            if isinstance(event, MetricRow)
+            else event
             for event in events
         ]
 

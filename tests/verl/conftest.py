@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autotune.verl_plugin.tiny_job import make_tiny_job
 from tests.verl import stories
-from tests.verl.stories import ACTOR, FITS, LOG_PROB, MICRO_BATCH, REFERENCE, Told, run, tiny_job, write_reward
+from tests.verl.stories import ACTOR, LOG_PROB, MICRO_BATCH, REFERENCE, Told, run, tiny_job, write_reward
 
 Story = Callable[[Path, Path], Told]
 
@@ -58,22 +59,19 @@ def wall_limit(folder: Path, tiny: Path) -> Told:
     return run(tiny_job(folder, tiny, guards={"wall_limit_s": 20.0}))
 
 
-def ppo_with_critic(folder: Path, tiny: Path) -> Told:
+def ppo_with_critic_on_two_ranks(folder: Path, tiny: Path) -> Told:
     critic = {
         "algorithm.adv_estimator": "gae",
         "critic.strategy": "fsdp2",
         "critic.model.path": str(tiny / "model"),
         "critic.model.use_remove_padding": False,
         "critic.model.override_config.attn_implementation": "sdpa",
-        "critic.model.fsdp_config.use_torch_compile": False,
-        "critic.ppo_mini_batch_size": 8,
+        "critic.fsdp.use_torch_compile": False,
+        "critic.fsdp.mixed_precision.param_dtype": "fp32",
+        "critic.optim.lr": 1.0e-3,
         "critic.ppo_micro_batch_size_per_gpu": 8,
     }
-    return run(tiny_job(folder, tiny, critic))
-
-
-def two_ranks(folder: Path, tiny: Path) -> Told:
-    return run(tiny_job(folder, tiny, resources={"gpus_per_trial": 2}))
+    return run(tiny_job(folder, tiny, critic, resources={"gpus_per_trial": 2}))
 
 
 STORIES: dict[str, Story] = {
@@ -88,11 +86,20 @@ STORIES: dict[str, Story] = {
         killed_worker,
         raising_reward,
         wall_limit,
-        ppo_with_critic,
-        two_ranks,
+        ppo_with_critic_on_two_ranks,
     )
 }
-assert FITS
+
+
+TIMES: dict[str, str] = {}
+"""Story to what it took from the first sign until nothing was left; printed at the end of a run."""
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if TIMES:
+        terminalreporter.section("from the first sign until everything was ended")
+        for name, times in TIMES.items():
+            terminalreporter.write_line(f"{name:<30} {times}")
 
 
 @pytest.fixture(scope="session")
@@ -108,16 +115,19 @@ def told(
     request: pytest.FixtureRequest, tiny: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Told]]:
     """What came of a story; all that the selected tests name are started with the first one asked for."""
-    names = [
-        name
-        for name in STORIES
-        if any(name == getattr(item, "callspec", None) or name in item.name for item in request.session.items)
-    ]
+    wanted = " ".join(item.name for item in request.session.items)
+    names = [name for name in STORIES if name in wanted]
     root = tmp_path_factory.mktemp("stories")
     with ThreadPoolExecutor(max_workers=2) as pool:
         running: dict[str, Future[Told]] = {
             name: pool.submit(STORIES[name], root / name.replace("_", "-"), tiny) for name in names
         }
-        yield lambda name: running[name].result()
+
+        def of(name: str) -> Told:
+            story = running[name].result()
+            TIMES[name] = stories.times_of(story)
+            return story
+
+        yield of
         for future in running.values():
             future.cancel()

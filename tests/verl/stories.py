@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from autotune.job.paths import AttemptPaths, JobPaths
-from autotune.records import Event, StageName
+from autotune.records import Event, GuardStop, LogEvidence, StageName
 from autotune.store.store import Store
 from autotune.store.stored import StoredAttempt, StoredTrial
 from autotune.trial.process_tree import descendants
@@ -158,5 +158,22 @@ def write_reward(folder: Path, body: str) -> dict[str, Any]:
     """A reward file with this body; returns the override that names it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "reward.py"
-    path.write_text(f"def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n    {body}\n")
+    path.write_text(
+        f"def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n    {body}\n"
+    )
     return {"reward.custom_reward_function.path": str(path)}
+
+
+def times_of(story: Told) -> str:
+    """Seconds from the first sign of trouble to the decision, and to the end of every process."""
+    end = story.attempts[0].end
+    assert end is not None
+    stop = next((event for event in story.events if isinstance(event, GuardStop)), None)
+    if stop is not None:
+        decided = f"guard {stop.kind} at {stop.at_s:.1f} s"
+        return f"{decided}, ended and swept in {end.clean_up_s:.1f} s"
+    signs = [event.at_s for event in story.events if isinstance(event, LogEvidence)]
+    if not signs:
+        return "no sign"
+    later_s = end.at_s - signs[0] + end.clean_up_s
+    return f"decisive line at {signs[0]:.1f} s, verl gone and swept {later_s:.1f} s later"

@@ -51,7 +51,9 @@ def test_a_candidates_fault_ends_the_trial(
     _nothing_left(story)
 
 
-@pytest.mark.parametrize("name", ["nan_reward", "non_finite_gradient", "kl_drift", "silent_hang", "wall_limit"])
+@pytest.mark.parametrize(
+    "name", ["nan_reward", "non_finite_gradient", "kl_drift", "silent_hang", "wall_limit"]
+)
 def test_a_guard_says_why_it_ended_the_attempt(told: Tell, name: str) -> None:
     stops = [event for event in told(name).events if isinstance(event, GuardStop)]
     assert len(stops) == 1
