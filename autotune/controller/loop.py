@@ -6,10 +6,12 @@ A crash between any two leaves something that `resume.py` can finish or repeat.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from autotune.clock import Clock
 from autotune.controller.budget import exhausted
 from autotune.controller.climb import StageClimb, StudyStopError
-from autotune.controller.flight import Flight
 from autotune.controller.progress import Standing, Watcher, flight_progress
 from autotune.errors import AutotuneError, NothingFeasibleError, StoppedError
 from autotune.job.model import Job
@@ -81,13 +83,15 @@ class Controller:
                 continue
             climb.observe(flight, events)
             if isinstance(events[-1], AttemptEnd):
-                self._settle(climb, flight, events[-1])
+                with self._stop_on_fault():
+                    climb.settle(flight, events[-1], stopped=self._stop_reason)
 
-    def _settle(self, climb: StageClimb, flight: Flight, end: AttemptEnd) -> None:
+    @contextmanager
+    def _stop_on_fault(self) -> Iterator[None]:
+        """Keeps the error until the other trials are ended: nothing holds a device when it is shown."""
         try:
-            climb.settle(flight, end, stopped=self._stop_reason)
+            yield
         except StudyStopError as error:
-            # The other trials are ended first, so that nothing keeps a device when the error is shown.
             self._error = error.cause
             self._stop_reason = str(error.cause)
 
@@ -122,8 +126,11 @@ class Controller:
     def _fill(self, climb: StageClimb) -> bool:
         """Starts trials while there are slots; True once the stage wants no more."""
         while self._launcher.slots() > 0 and self._stop_reason is None:
-            if climb.go_on_with_open():
-                continue
+            with self._stop_on_fault():
+                if climb.go_on_with_open():
+                    continue
+            if self._error is not None:
+                return False
             move = next_move(climb.view())
             if isinstance(move, Finish):
                 return True

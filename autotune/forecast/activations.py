@@ -100,29 +100,39 @@ def largest_layer_bytes(
     model: ModelFacts, *, compute_bytes: int, flash: bool, sequence_tokens: float
 ) -> float:
     """Bytes per token that the heaviest layer keeps: what recomputation brings back at once."""
-    kinds = {bool(model.experts), bool(model.experts) and not model.dense_layers}
     return max(
         saved_bytes_of_layer(
             model, moe=moe, compute_bytes=compute_bytes, flash=flash, sequence_tokens=sequence_tokens
         )
-        for moe in kinds
+        for moe in _kinds(model)
     )
 
 
 def backward_bytes(model: ModelFacts, *, compute_bytes: int) -> float:
-    """Bytes per token of the gradients alive at once in a layer's backward pass.
+    """Bytes per token that a layer's backward pass adds to what the layer keeps, at its worst moment.
 
-    The residual's gradient and the MLP's: of the product, of SiLU(gate) and of up.
+    That moment is the MLP's: the gradients of the residual, of the product, of SiLU(gate) and of up,
+    while the product itself is gone already. Routed experts add the gradients of their inputs and outputs.
     """
-    widest = max(active_mlp_width(model, moe=moe) for moe in (False, bool(model.experts)))
-    return compute_bytes * (2 * model.hidden + 3 * widest)
+    widest = max(active_mlp_width(model, moe=moe) for moe in _kinds(model))
+    routed = 2 * model.experts_per_token * model.hidden
+    return compute_bytes * (model.hidden + 2 * widest + routed)
 
 
 def forward_bytes(model: ModelFacts, *, compute_bytes: int) -> float:
     """Bytes per token alive at once in a layer's forward pass without gradients.
 
-    Residual and normed input, then the larger of the MLP's three products and the fp32 copies of a norm.
+    The residual, then the largest of the MLP's three products (and the experts' inputs), the fp32 copies
+    of a norm, and the attention's operands.
     """
     c, h = compute_bytes, model.hidden
-    widest = max(active_mlp_width(model, moe=moe) for moe in (False, bool(model.experts)))
-    return 2 * c * h + max(3 * c * widest, 8 * h, c * (2 * attention_width(model) + 2 * key_width(model)))
+    widest = max(active_mlp_width(model, moe=moe) for moe in _kinds(model))
+    mlp = 3 * c * widest + c * model.experts_per_token * h
+    return c * h + max(mlp, 8 * h, 2 * c * (attention_width(model) + key_width(model)))
+
+
+def _kinds(model: ModelFacts) -> tuple[bool, ...]:
+    """Whether the layers have experts: of some models, not all have."""
+    if not model.experts:
+        return (False,)
+    return (True, False) if model.dense_layers else (True,)

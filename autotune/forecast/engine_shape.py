@@ -51,7 +51,9 @@ class EngineShape:
     def data_parallel(self) -> int:
         """Ranks that see different samples."""
         if self.megatron:
-            return max(1, self.gpus // (self.tensor_parallel * self.pipeline_parallel * self.context_parallel))
+            return max(
+                1, self.gpus // (self.tensor_parallel * self.pipeline_parallel * self.context_parallel)
+            )
         return max(1, self.gpus // self.sequence_parallel)
 
     @property
@@ -74,7 +76,7 @@ def reference_shape(flat: Flat, gpus: int) -> EngineShape:
 
 
 def critic_shape(flat: Flat, gpus: int) -> EngineShape:
-    """The value model's. Its engine section is `critic.fsdp` from 0.9 on, `critic.model.fsdp_config` before."""
+    """The value model's; its engine section is `critic.fsdp` from 0.9, `critic.model.fsdp_config` before."""
     older = any(key.startswith("critic.model.fsdp_config.") for key in flat)
     section = "critic.model.fsdp_config" if older else "critic.fsdp"
     return _shape(flat, gpus, CRITIC, section, "critic.model")
@@ -125,20 +127,22 @@ def _shape(flat: Flat, gpus: int, role: str, section: str, model: str) -> Engine
 def _megatron(flat: Flat, common: EngineShape, section: str) -> EngineShape:
     recompute = f"{section}.override_transformer_config.recompute_granularity"
     hybrid = f"{ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload"
-    tensor = count(flat, f"{section}.tensor_model_parallel_size")
+    # Megatron's process groups are made once in a process, and all models of a run share it: the actor's
+    # sizes hold for all (verl 0.9.1 workers/engine/megatron/transformer_impl.py, mpu.is_initialized).
+    layout = f"{ACTOR}.megatron"
+    tensor = count(flat, f"{layout}.tensor_model_parallel_size")
     return EngineShape(
         megatron=True,
         gpus=common.gpus,
         tensor_parallel=tensor,
-        pipeline_parallel=count(flat, f"{section}.pipeline_model_parallel_size"),
-        expert_parallel=count(flat, f"{section}.expert_model_parallel_size"),
-        expert_tensor_parallel=count(flat, f"{section}.expert_tensor_parallel_size", tensor),
-        context_parallel=count(flat, f"{section}.context_parallel_size"),
+        pipeline_parallel=count(flat, f"{layout}.pipeline_model_parallel_size"),
+        expert_parallel=count(flat, f"{layout}.expert_model_parallel_size"),
+        expert_tensor_parallel=count(flat, f"{layout}.expert_tensor_parallel_size", tensor),
+        context_parallel=count(flat, f"{layout}.context_parallel_size"),
         parameter_bytes=2,
         offload_parameters=switch(flat, f"{section}.param_offload"),
         offload_optimizer=switch(flat, f"{section}.optimizer_offload"),
-        offload_gradients=switch(flat, f"{section}.grad_offload")
-        or switch(flat, f"{section}.param_offload"),
+        offload_gradients=switch(flat, f"{section}.grad_offload") or switch(flat, f"{section}.param_offload"),
         optimizer_on_cpu=switch(flat, hybrid),
         lora_rank=common.lora_rank,
         checkpointing=flat.get(recompute) == "full",

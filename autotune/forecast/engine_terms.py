@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autotune.forecast import activations
@@ -10,13 +11,32 @@ from autotune.forecast.hardware import GB
 from autotune.forecast.keys import ACTOR, Flat, number, switch
 from autotune.forecast.lengths import Lengths
 from autotune.forecast.logits import forward_copies, logits_bytes, update_copies
-from autotune.forecast.megatron import megatron_activations, megatron_logits, megatron_states
+from autotune.forecast.megatron import MASTERS_FRAC, megatron_activations, megatron_logits, megatron_states
 from autotune.forecast.model_facts import ModelFacts
 from autotune.forecast.states import fsdp_states, layer_parameters, root_parameters
 from autotune.forecast.workload import MicroBatch, micro_batch
 
 Terms = dict[str, float]
 """Name of a term to GB."""
+SLACK_FRAC = 0.2
+"""What PyTorch's caching allocator reserves beyond its tensors, over those whose size changes from one
+micro batch to the next. A public verl log shows 39.7 GB reserved for 34.8 allocated
+(perf/max_memory_*_gb), vllm#17117 51 for 46.2: near 5 GB both times, with about half of the tensors
+changing in size. With expandable segments it is less."""
+CHANGING_TERMS = (
+    "activations",
+    "logits",
+    "layer_forward",
+    "layer_recomputed",
+    "layer_backward",
+    "gathered_parameters",
+)
+"""Terms whose tensors change in size or come and go between others."""
+
+
+def allocator_slack(terms: Mapping[str, float]) -> float:
+    """GB that the caching allocator reserves beyond the tensors of these terms."""
+    return SLACK_FRAC * sum(terms.get(name, 0.0) for name in CHANGING_TERMS)
 
 
 @dataclass(frozen=True)
@@ -33,12 +53,19 @@ class EngineTerms:
 
     def resident(self) -> Terms:
         """What stays on the GPU while another model works."""
+        return {**self.resident_at_start(), **self.resident_optimizer()}
+
+    def resident_at_start(self) -> Terms:
+        """The same before the first optimizer step has made its states."""
         terms: Terms = {}
         if not self.shape.offload_parameters and not (self.frozen and not self.shape.megatron):
             terms[f"{self.role}_parameters"] = self._states()[0] / GB
             if self.shape.megatron and not self.frozen and not self.shape.offload_gradients:
                 terms[f"{self.role}_gradients"] = self._states()[1] / GB
-        return {**terms, **self.resident_optimizer()}
+        if self.shape.megatron:
+            masters = {name: gb * MASTERS_FRAC for name, gb in self.resident_optimizer().items()}
+            return {**terms, **masters}
+        return terms
 
     def resident_optimizer(self) -> Terms:
         """The optimizer's states, where they stay on the GPU outside the update."""
@@ -87,7 +114,7 @@ class EngineTerms:
             number(flat, f"{ACTOR}.entropy_coeff") != 0.0 or switch(flat, f"{ACTOR}.calculate_entropy")
         )
         moments = self._megatron_moments(batch) if self.shape.megatron else self._moments(batch, entropy)
-        worst = max(moments, key=lambda terms: sum(terms.values()))
+        worst = max(moments, key=lambda terms: sum(terms.values()) + allocator_slack(terms))
         return {**self.loaded_parameters(), **self.loaded_optimizer(), **worst}
 
     @property
@@ -112,14 +139,18 @@ class EngineTerms:
         return logits_bytes(self.model, self.shape, batch.tokens, copies)
 
     def _moments(self, batch: MicroBatch, entropy: bool) -> list[Terms]:
-        states, shape, c = fsdp_states(self.model, self.shape, head=self.head), self.shape, self.shape.compute_bytes
-        sizes = {"compute_bytes": c, "flash": shape.flash_attention, "sequence_tokens": batch.sequence_tokens}
+        model, shape, c = self.model, self.shape, self.shape.compute_bytes
+        states = fsdp_states(model, shape, head=self.head)
+        flash, width = shape.flash_attention, batch.sequence_tokens
         if shape.checkpointing:
-            kept = activations.checkpoint_bytes(self.model, compute_bytes=c) * batch.tokens
-            again = activations.largest_layer_bytes(self.model, **sizes) * batch.tokens  # type: ignore[arg-type]
+            kept = activations.checkpoint_bytes(model, compute_bytes=c)
+            again = activations.largest_layer_bytes(
+                model, compute_bytes=c, flash=flash, sequence_tokens=width
+            )
         else:
-            kept = activations.saved_bytes(self.model, **sizes) * batch.tokens  # type: ignore[arg-type]
+            kept = activations.saved_bytes(model, compute_bytes=c, flash=flash, sequence_tokens=width)
             again = 0.0
+        kept, again = kept * batch.tokens, again * batch.tokens
         gathered = states.gathered / GB
         # Gradients of earlier micro batches are there already.
         earlier = states.gradients / GB if batch.accumulates else 0.0
@@ -146,9 +177,13 @@ class EngineTerms:
 
     def _megatron_moments(self, batch: MicroBatch) -> list[Terms]:
         states = megatron_states(self.model, self.shape)
-        made = megatron_activations(self.model, self.shape, batch.tokens, batch.sequence_tokens)
+        made = megatron_activations(self.model, self.shape, batch.tokens)
         gradients = states.gradients / GB
-        first = {"activations": made.kept / GB, "layer_recomputed": made.recomputed / GB, "gradients": gradients}
+        first = {
+            "activations": made.kept / GB,
+            "layer_recomputed": made.recomputed / GB,
+            "gradients": gradients,
+        }
         # The last stage has one micro batch in flight, and the head.
         last = {
             "activations": made.kept / self.shape.pipeline_parallel / GB,

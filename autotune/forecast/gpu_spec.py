@@ -12,38 +12,37 @@ _SPEC = re.compile(
     re.IGNORECASE,
 )
 
-USABLE_GB = {
-    # What the driver gives to programs, 2**30 bytes, of the size in the name (nvidia-smi and torch's
-    # total_memory on these cards; verl#2828 prints 79.11 GiB for an H800).
-    ("h100", 80): 79.2,
-    ("h800", 80): 79.1,
-    ("a100", 80): 79.2,
-    ("a800", 80): 79.2,
-    ("a100", 40): 39.4,
-    ("h20", 96): 95.1,
-    ("h20", 141): 139.8,
-    ("h200", 141): 139.8,
+MEMORY_GB = {
+    # What NVML and nvidia-smi tell of these cards, 2**30 bytes, by the size in their name.
+    ("h100", 80): 79.65,
+    ("h800", 80): 79.65,
+    ("a100", 80): 80.0,
+    ("a800", 80): 80.0,
+    ("a100", 40): 40.0,
+    ("h20", 96): 95.58,
+    ("h20", 141): 140.4,
+    ("h200", 141): 140.4,
     ("b200", 180): 178.4,
     ("b200", 192): 178.4,
-    ("gh200", 96): 94.5,
-    ("l40s", 48): 44.4,
-    ("l40", 48): 44.4,
-    ("l20", 48): 44.5,
-    ("l4", 24): 22.0,
-    ("a10", 24): 22.1,
-    ("a10g", 24): 22.0,
-    ("a6000", 48): 47.4,
-    ("rtx4090", 24): 23.5,
-    ("rtx3090", 24): 23.6,
-    ("rtx5090", 32): 31.4,
-    ("v100", 32): 31.7,
-    ("v100", 16): 15.8,
-    ("t4", 16): 14.6,
-    ("910b", 64): 61.3,
-    ("ascend", 64): 61.3,
+    ("gh200", 96): 95.58,
+    ("l40s", 48): 44.99,
+    ("l40", 48): 44.99,
+    ("l20", 48): 44.99,
+    ("l4", 24): 22.49,
+    ("a10", 24): 22.49,
+    ("a10g", 24): 22.49,
+    ("a6000", 48): 47.99,
+    ("rtx4090", 24): 23.99,
+    ("rtx3090", 24): 24.0,
+    ("rtx5090", 32): 31.84,
+    ("v100", 32): 32.0,
+    ("v100", 16): 16.0,
+    ("t4", 16): 15.0,
+    ("910b", 64): 64.0,
+    ("ascend", 64): 64.0,
 }
 """(name, size in the name) to GB."""
-_UNKNOWN_FRAC = 0.985
+_UNKNOWN_FRAC = 0.99
 """Of the size in the name, for cards that are not listed."""
 
 
@@ -56,7 +55,7 @@ class GpuSpec:
     nodes: int
     name: str
     memory_gb: float
-    """Usable memory of one."""
+    """Memory of one, as NVML would tell it."""
 
 
 def parse_gpu_spec(text: str) -> GpuSpec:
@@ -74,14 +73,16 @@ def parse_gpu_spec(text: str) -> GpuSpec:
     per_node = int(second or first or 1)
     if nodes < 1 or per_node < 1:
         raise ResourceError(_fault(text, "at least one GPU"))
-    sizes = [size for known, size in USABLE_GB if known == name]
+    sizes = [size for known, size in MEMORY_GB if known == name]
     if match["memory"] is None and not sizes:
         raise ResourceError(_fault(text, f"give the memory too: {text}-80GB"))
     stated = float(match["memory"]) if match["memory"] else float(max(sizes))
-    memory_gb = USABLE_GB.get((name, int(stated)), stated * _UNKNOWN_FRAC)
+    memory_gb = MEMORY_GB.get((name, int(stated)), stated * _UNKNOWN_FRAC)
     return GpuSpec(count=nodes * per_node, nodes=nodes, name=match["name"].upper(), memory_gb=memory_gb)
 
 
 def _fault(text: str, next_step: str) -> Fault:
-    known = ", ".join(sorted({name.upper() for name, _size in USABLE_GB}))
-    return Fault(where="--gpus", found=repr(text), allowed=f"a number and a name of {known}", next_step=next_step)
+    known = ", ".join(sorted({name.upper() for name, _size in MEMORY_GB}))
+    return Fault(
+        where="--gpus", found=repr(text), allowed=f"a number and a name of {known}", next_step=next_step
+    )

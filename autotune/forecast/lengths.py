@@ -66,9 +66,7 @@ def expected_lengths(flat: Flat) -> Lengths:
             return Lengths(
                 prompt_tokens=min(prompt, prompt_limit), response_tokens=min(response, response_limit)
             )
-    return Lengths(
-        prompt_tokens=TYPICAL_FILL * prompt_limit, response_tokens=TYPICAL_FILL * response_limit
-    )
+    return Lengths(prompt_tokens=TYPICAL_FILL * prompt_limit, response_tokens=TYPICAL_FILL * response_limit)
 
 
 def fullest_tokens(flat: Flat, lengths: Lengths, samples: float, *, padded: bool = False) -> float:

@@ -26,9 +26,9 @@ def update_copies(shape: EngineShape, *, entropy: bool) -> float:
     log-probabilities and that of the entropy, which the compiled kernel makes in one piece (it keeps
     only row statistics). Uncompiled, the softmax is kept and its backward needs one more.
     """
-    if shape.flash_attention:
-        copies = 3.0 if entropy else 1.0
-    else:  # no flash-attn package: log-softmax row by row keeps its output, and the gradient is apart
+    copies = 3.0 if entropy else 1.0
+    if not shape.flash_attention:
+        # Without the flash-attn package, log-softmax row by row keeps its output, and its gradient is apart.
         copies = 4.0 if entropy else 3.0
     if entropy and not shape.compiled_entropy:
         copies += 2.0

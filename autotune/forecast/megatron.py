@@ -21,9 +21,11 @@ _PARAMETER_BYTES = 2
 _GRADIENT_BYTES = 4
 _OPTIMIZER_BYTES = 12
 """fp32 master, first and second moment."""
-_LOSS_BYTES = 4 + 4
-"""Per word of the vocabulary-parallel loss: the fp32 logits and their exponentials, over the bf16 logits
-(Megatron-Core tensor_parallel/cross_entropy.py, VocabParallelCrossEntropy)."""
+MASTERS_FRAC = 4 / _OPTIMIZER_BYTES
+"""Of the optimizer: the fp32 masters, which are there before the first step makes the moments."""
+_LOSS_BYTES = 4 + 2
+"""Per word of the vocabulary-parallel loss: the fp32 copy of the bf16 logits, which becomes softmax and
+gradient in place, and the bf16 gradient (Megatron-Core tensor_parallel/cross_entropy.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,27 +79,41 @@ def megatron_states(model: ModelFacts, shape: EngineShape) -> MegatronStates:
     )
 
 
-def megatron_activations(
-    model: ModelFacts, shape: EngineShape, tokens: float, sequence_tokens: float
-) -> MegatronActivations:
+def layer_bytes(model: ModelFacts) -> float:
+    """Bytes per token that one layer keeps with Transformer Engine's fused modules.
+
+    Norms keep their bf16 input and output (4h each); flash attention query, key, value and output; the
+    fused SwiGLU its input 4f and output 2f; a routed expert also its token's input 2h. Equation 1 of
+    Korthikanti et al. with gated MLP, grouped queries and no dropout.
+    """
+    h = model.hidden
+    queries, keys = activations.attention_width(model), activations.key_width(model)
+    attention = 4 * queries + 4 * keys + 4 * model.heads
+    if model.head_norms:
+        attention += 2 * (queries + keys)
+    mlp = 6.0 * model.intermediate
+    if model.experts:
+        routed = model.experts_per_token * (2 * h + 6 * model.moe_intermediate)
+        mlp = 4.0 * model.experts + routed + 6 * model.shared_expert_intermediate
+    return 8 * h + attention + mlp
+
+
+def megatron_activations(model: ModelFacts, shape: EngineShape, tokens: float) -> MegatronActivations:
     """Of one training step. 1F1B keeps as many micro batches in flight as there are stages."""
     per_gpu = tokens / shape.tensor_parallel
     layers = stage_layers(model, shape)
     in_flight = shape.pipeline_parallel
-    one = activations.largest_layer_bytes(
-        model, compute_bytes=2, flash=True, sequence_tokens=sequence_tokens
-    )
+    one = layer_bytes(model)
     if shape.checkpointing:
         kept = activations.checkpoint_bytes(model, compute_bytes=2, layers=layers)
         again = one
     else:
-        kept = activations.saved_bytes(
-            model, compute_bytes=2, flash=True, sequence_tokens=sequence_tokens, layers=layers
-        )
-        again = 0.0
+        kept, again = layers * one, 0.0
     again += activations.backward_bytes(model, compute_bytes=2)
     return MegatronActivations(
-        kept=kept * per_gpu * in_flight, recomputed=again * per_gpu, logits=megatron_logits(model, shape, tokens)
+        kept=kept * per_gpu * in_flight,
+        recomputed=again * per_gpu,
+        logits=megatron_logits(model, shape, tokens),
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autotune.forecast.engine_terms import EngineTerms
 from autotune.forecast.engine_shape import actor_shape, critic_shape, reference_shape
+from autotune.forecast.engine_terms import EngineTerms, allocator_slack
 from autotune.forecast.host_memory import host_terms
 from autotune.forecast.keys import Flat, uses_critic, uses_reference
 from autotune.forecast.lengths import Lengths, expected_lengths
@@ -20,16 +20,17 @@ from autotune.forecast.weight_sync import weight_sync_terms
 
 CONTEXT_GB = 0.5
 """One process's CUDA context and library handles: 500 to 550 MiB in nvidia-smi on A100 and H100."""
-NCCL_GB = 1.0
-"""NCCL's channels of a training process: about 0.1 GB a communicator and channel set, and NVLink SHARP's
-own buffers on 8-GPU nodes (NCCL user guide, NCCL_BUFFSIZE and NCCL_NVLS_ENABLE)."""
-SLACK_FRAC = 0.10
-"""Reserved over allocated memory of PyTorch's caching allocator: 39.7 / 34.8 GB in a public verl log
-(perf/max_memory_reserved_gb), 51 / 46.2 GB in vllm#17117; with expandable segments it is less."""
-
-USABLE_FRAC = 0.99
-"""Of the device. The rest is what no term names: cuBLAS workspaces (32 MiB a stream on Hopper, cuBLAS
-documentation), kernels loaded lazily, 2 MiB granules of cudaMalloc."""
+NCCL_GB = 0.5
+"""NCCL's ring buffers of a training process with several communicators (NCCL user guide, NCCL_BUFFSIZE:
+4 MiB a channel and peer)."""
+NCCL_NODE_GB = 1.0
+"""More of them, and those of NVLink SHARP, where more than four GPUs of a node take part (NCCL user guide,
+NCCL_NVLS_ENABLE: buffers of each communicator on NVSwitch machines)."""
+FEW_GPUS = 4
+USABLE_FRAC = 0.985
+"""Of the memory that NVML tells. CUDA keeps some (an H800 of 79.65 GB offers torch 79.11, verl#2828), and
+so does what no term names: cuBLAS workspaces (32 MiB a stream on Hopper, cuBLAS documentation), kernels
+loaded lazily, the 2 MiB granules of cudaMalloc."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,6 @@ class _Run:
         self, flat: Flat, model: ModelFacts, gpu_memory_gb: float, gpus: int, lengths: Lengths
     ) -> None:
         self.flat, self.model, self.gpus, self.lengths = flat, model, gpus, lengths
-        self.rollout = rollout_memory(flat, model, gpu_memory_gb)
         self.actor = EngineTerms(model, actor_shape(flat, gpus), "actor")
         self.reference: EngineTerms | None = None
         if uses_reference(flat) and not self.actor.shape.lora_rank:
@@ -139,13 +139,20 @@ class _Run:
         self.critic: EngineTerms | None = None
         if uses_critic(flat):
             self.critic = EngineTerms(model, critic_shape(flat, gpus), "critic", head=False)
+        # Moments come with the first optimizer step, after the rollout engine has measured its room.
+        held_gb = sum(sum(engine.resident_at_start().values()) for engine in self._engines())
+        free_gb = gpu_memory_gb - held_gb
+        self.rollout = rollout_memory(flat, model, gpu_memory_gb, free_gb)
+
+    def _engines(self) -> list[EngineTerms]:
+        return [engine for engine in (self.actor, self.reference, self.critic) if engine is not None]
 
     def phases(self) -> list[PhasePeak]:
         """All phases of the run, in its own order."""
         found = [
             self._phase("model_load", self.actor.load(), asleep=False),
-            self._phase("rollout_start", self._awake(), working=None, asleep=False),
-            self._phase("rollout", self._awake(), working=None, asleep=False),
+            self._phase("rollout_start", self._awake(), asleep=False),
+            self._phase("rollout", self._awake(), asleep=False),
             self._forward("old_log_prob", self.actor, entropy=True),
         ]
         if uses_reference(self.flat):
@@ -155,7 +162,11 @@ class _Run:
                 self._forward("values", self.critic, entropy=False),
                 self._update("update_critic", self.critic),
             ]
-        sync = {**self.actor.loaded_parameters(), "rollout_weights": self.rollout.weights_gb}
+        shape = self.actor.shape
+        # FSDP2 hands over shard by shard, from the host where they are offloaded (transformer_impl.py:1014).
+        staged = shape.megatron or not shape.fsdp2 or shape.lora_rank > 0 or not shape.offload_parameters
+        sync = self.actor.loaded_parameters() if staged else {}
+        sync["rollout_weights"] = self.rollout.weights_gb
         sync.update(weight_sync_terms(self.flat, self.model, self.actor.shape))
         checkpoint = {**self.actor.loaded_parameters(), **self.actor.loaded_optimizer()}
         return [
@@ -171,6 +182,11 @@ class _Run:
 
     def _update(self, phase: str, engine: EngineTerms) -> PhasePeak:
         return self._phase(phase, engine.update(self.flat, phase, self.lengths), working=engine)
+
+    def _nccl_gb(self) -> float:
+        if self.gpus == 1:
+            return 0.0
+        return NCCL_GB + (NCCL_NODE_GB if self.gpus > FEW_GPUS else 0.0)
 
     def _awake(self) -> dict[str, float]:
         terms = {
@@ -191,16 +207,19 @@ class _Run:
         """The phase's own terms, what other models keep on the GPU meanwhile, and the overheads."""
         terms = dict(own)
         if phase != "model_load":
-            for engine in (self.actor, self.reference, self.critic):
-                if engine is not None and engine is not working:
+            for engine in self._engines():
+                if phase == "rollout_start":
+                    terms.update(engine.resident_at_start())
+                elif engine is not working:
                     terms.update(engine.resident())
-                elif engine is not None and phase not in ("update_actor", "update_critic", "checkpoint"):
+                elif phase not in ("update_actor", "update_critic", "checkpoint"):
                     terms.update(engine.resident_optimizer())
-        in_allocator = sum(gb for name, gb in terms.items() if not name.startswith("rollout_"))
-        terms["allocator_slack"] = SLACK_FRAC * in_allocator
-        terms["contexts"] = CONTEXT_GB + (NCCL_GB if self.gpus > 1 else 0.0)
-        if phase != "model_load":
-            terms["contexts"] += CONTEXT_GB
+        if self.rollout.elsewhere:
+            # A capped worker stands for the device: it holds the trainer's models alone.
+            own_terms = {name: gb for name, gb in terms.items() if not name.startswith("rollout_")}
+            return PhasePeak(phase=phase, terms={name: gb for name, gb in own_terms.items() if gb > 0.0})
+        terms["allocator_slack"] = allocator_slack(terms)
+        terms["contexts"] = CONTEXT_GB * (1 if phase == "model_load" else 2) + self._nccl_gb()
         if asleep:
             terms["rollout_asleep"] = self.rollout.asleep_gb
         return PhasePeak(phase=phase, terms={name: gb for name, gb in terms.items() if gb > 0.0})

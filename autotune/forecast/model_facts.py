@@ -14,7 +14,7 @@ import yaml
 
 _CATALOGUE = Path(__file__).with_name("architectures.yaml")
 _SAME_ARCHITECTURE = re.compile(
-    r"[-_](instruct|chat|base|it|pt|thinking|bf16|hf|preview|v\d+(\.\d+)?|\d{4}|\d{6})$", re.IGNORECASE
+    r"[-_](instruct|chat|base|it|pt|thinking|bf16|hf|preview|\d{4}|\d{6})$", re.IGNORECASE
 )
 """Endings of a model's name behind which the layers are the same."""
 _BIASED_QKV = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl", "gpt_oss", "seed_oss", "glm4v"})
@@ -136,9 +136,9 @@ def model_facts(path_or_name: str) -> ModelFacts | None:
     if file.is_file():
         try:
             return facts_from_config(json.loads(file.read_text(encoding="utf-8")), path_or_name)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-    known = _catalogue().get(_plain_name(place.name)) or _catalogue().get(place.name.lower())
+    known = _catalogue().get(place.name.lower()) or _catalogue().get(_plain_name(place.name))
     return None if known is None else facts_from_config(known, path_or_name)
 
 

@@ -3,7 +3,10 @@
 vLLM (>= 0.7) takes `gpu_memory_utilization` of the whole device and fits weights, the activations of a
 profiling run and the key-value cache into it (vllm 0.24 v1/worker/gpu_worker.py determine_available_memory);
 CUDA graphs come on top of it. SGLang reads the same number as `mem_fraction_static`: weights and cache
-only, so that activations and graphs come on top (sglang docs, server arguments).
+only, of what is free when it starts (sglang srt/model_executor/model_runner.py
+profile_max_num_token); activations and graphs come on top, out of the rest. With `rollout.mode=sync`
+(verl up to 0.6.1's default) vLLM runs in the trainer's own process, and what the trainer has allocated
+counts into its share: it takes PyTorch's peak of the process off (vllm 0.8 v1/worker/gpu_worker.py).
 """
 
 from __future__ import annotations
@@ -40,15 +43,19 @@ class RolloutMemory:
     asleep_gb: float
     """What stays when it sleeps; the whole budget where it never does."""
     sleeps: bool
+    elsewhere: bool = False
+    """Not on the device that is forecast: on CPU the cap counts the trainer's worker alone."""
 
     @property
     def can_serve(self) -> bool:
-        """The cache holds at least one sequence of the longest length."""
-        return self.cache_gb >= self.sequence_cache_gb
+        """The cache holds at least one sequence of the longest length, or lies elsewhere."""
+        return self.elsewhere or self.cache_gb >= self.sequence_cache_gb
 
 
-def rollout_memory(flat: Flat, model: ModelFacts, gpu_memory_gb: float) -> RolloutMemory:
-    """The engine of a configuration on GPUs of `gpu_memory_gb`."""
+def rollout_memory(
+    flat: Flat, model: ModelFacts, gpu_memory_gb: float, free_gb: float | None = None
+) -> RolloutMemory:
+    """The engine of a configuration on GPUs of `gpu_memory_gb`, `free_gb` of which is free at its start."""
     tensor = count(flat, f"{ROLLOUT}.tensor_model_parallel_size")
     width = _BYTES.get(str(flat.get(f"{ROLLOUT}.dtype")), 2)
     sglang = flat.get(f"{ROLLOUT}.name") == "sglang"
@@ -56,7 +63,10 @@ def rollout_memory(flat: Flat, model: ModelFacts, gpu_memory_gb: float) -> Rollo
     weights_gb = model.parameters() * width / max(tensor, experts_spread) / GB
     activations_gb = _profiled_gb(flat, model, tensor, width)
     graphs_gb = 0.0 if switch(flat, f"{ROLLOUT}.enforce_eager") else GRAPHS_GB
-    share_gb = number(flat, f"{ROLLOUT}.gpu_memory_utilization", 0.5) * gpu_memory_gb
+    whole_gb = free_gb if sglang and free_gb is not None else gpu_memory_gb
+    share_gb = number(flat, f"{ROLLOUT}.gpu_memory_utilization", 0.5) * whole_gb
+    if flat.get(f"{ROLLOUT}.mode") == "sync" and not sglang and free_gb is not None:
+        share_gb = max(share_gb - (gpu_memory_gb - free_gb), 0.0)
     budget_gb = share_gb + (activations_gb if sglang else 0.0)
     sleeps = switch(flat, f"{ROLLOUT}.free_cache_engine", True)
     asleep_gb = (ASLEEP_SHARDED_GB if tensor > 1 else ASLEEP_ALONE_GB) if sleeps else budget_gb + graphs_gb
@@ -69,6 +79,7 @@ def rollout_memory(flat: Flat, model: ModelFacts, gpu_memory_gb: float) -> Rollo
         sequence_cache_gb=_sequence_cache_bytes(flat, model, tensor, width) / GB,
         asleep_gb=asleep_gb,
         sleeps=sleeps,
+        elsewhere=flat.get("trainer.device") == "cpu",
     )
 
 

@@ -12,8 +12,9 @@ _BUCKET_MB = 2048.0
 
 
 def weight_sync_terms(flat: Flat, model: ModelFacts, shape: EngineShape) -> dict[str, float]:
-    """GB of the transfer: one bucket on the sender's side, shared with the receiver by CUDA IPC, and
-    the parameter that is being gathered whole.
+    """GB of the transfer: the bucket, and the parameter that is being gathered whole.
+
+    The bucket is the sender's, shared with the receiver by CUDA IPC.
 
     verl 0.9.1 workers/rollout/vllm_rollout/bucketed_weight_transfer.py:100-200 (bucket) and
     workers/engine/fsdp/transformer_impl.py:1035-1045 (`full_tensor`).

@@ -54,13 +54,13 @@ _SIZES = {
     ),
     "update_critic": _Sizes(
         f"{CRITIC}.use_dynamic_bsz",
-        f"{CRITIC}.ppo_max_token_len_per_gpu",
+        f"{CRITIC}.ppo_infer_max_token_len_per_gpu",
         f"{CRITIC}.ppo_micro_batch_size_per_gpu",
         f"{CRITIC}.ppo_micro_batch_size",
     ),
     "values": _Sizes(
         f"{CRITIC}.use_dynamic_bsz",
-        f"{CRITIC}.forward_max_token_len_per_gpu",
+        f"{CRITIC}.ppo_infer_max_token_len_per_gpu",
         f"{CRITIC}.forward_micro_batch_size_per_gpu",
         f"{CRITIC}.forward_micro_batch_size",
     ),
@@ -70,7 +70,7 @@ _SIZES = {
 def micro_batch(flat: Flat, phase: str, shape: EngineShape, lengths: Lengths) -> MicroBatch:
     """The fullest micro batch of `phase`, on one GPU."""
     sizes = _SIZES[phase]
-    share = _share_samples(flat, phase, shape)
+    share = share_samples(flat, phase, shape)
     padded = not shape.remove_padding
     whole = fullest_tokens(flat, lengths, share, padded=padded)
     if switch(flat, sizes.dynamic, switch(flat, _SIZES["update_actor"].dynamic)):
@@ -86,7 +86,8 @@ def micro_batch(flat: Flat, phase: str, shape: EngineShape, lengths: Lengths) ->
     )
 
 
-def _share_samples(flat: Flat, phase: str, shape: EngineShape) -> float:
+def share_samples(flat: Flat, phase: str, shape: EngineShape) -> float:
+    """Samples of one optimizer step (or of one whole batch) that one data-parallel rank gets."""
     prompts = {
         "update_actor": f"{ACTOR}.ppo_mini_batch_size",
         "update_critic": f"{CRITIC}.ppo_mini_batch_size",

@@ -1,12 +1,15 @@
-"""Where a job's local inputs are: relative names become absolute where they exist, all else is verl's."""
+"""Where a job's local inputs are: names become absolute where they exist, all else is verl's."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import JsonValue
 
+_OUTER = re.compile(r"\$(\{)?(?P<name>HOME|PWD|USER)(?(1)\}|(?!\w))")
 LOCAL_INPUTS = frozenset(
     {
         "data.train_files",
@@ -24,6 +27,23 @@ LOCAL_INPUTS = frozenset(
     }
 )
 """verl's keys whose values name files or folders that exist before the run."""
+
+
+def with_outer_variables(value: JsonValue) -> JsonValue:
+    """`$HOME`, `$PWD` and `$USER` replaced in every text, so that a job is good for other users too."""
+    if isinstance(value, str) and "$" in value:
+        return _OUTER.sub(lambda match: _outer(match["name"]) or match[0], value)
+    if isinstance(value, list):
+        return [with_outer_variables(item) for item in value]
+    if isinstance(value, dict):
+        return {key: with_outer_variables(item) for key, item in value.items()}
+    return value
+
+
+def _outer(name: str) -> str:
+    if name == "PWD":
+        return str(Path.cwd())
+    return os.environ.get(name, "")
 
 
 def with_absolute_inputs(overrides: Mapping[str, JsonValue], job_folder: Path) -> dict[str, JsonValue]:

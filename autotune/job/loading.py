@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from autotune.errors import Fault, JobFileError
-from autotune.job.input_paths import absolute_if_found, with_absolute_inputs
+from autotune.job.input_paths import absolute_if_found, with_absolute_inputs, with_outer_variables
 from autotune.job.model import Job, StageSections
 from autotune.job.model_faults import listed, model_faults, nearest, shown
 from autotune.job.shipped import shipped, shipped_names
@@ -36,6 +36,7 @@ def load_job(path: Path) -> Job:
     source = read_yaml(path, "job file")
     faults = list(source.faults)
     raw = copy.deepcopy(source.value)
+    _replace_outer_variables(raw)
     for stage, section in _stage_sections(raw):
         at: KeyPath = ("stages", stage, "search_space")
         try:
@@ -87,6 +88,16 @@ def job_hash(job: Job) -> str:
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+def _replace_outer_variables(raw: dict[str, Any]) -> None:
+    """In what goes to verl; expressions and texts of the rest are left alone."""
+    stages = raw.get("stages")
+    sections = [raw.get("verl"), *(stages.values() if isinstance(stages, dict) else ())]
+    for section in sections:
+        for name in ("overrides", "environment", "config_path"):
+            if isinstance(section, dict) and name in section:
+                section[name] = with_outer_variables(section[name])
 
 
 def _stage_identity(job: Job, name: Any) -> dict[str, Any]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 PROMPTS_PER_GPU = 64
 """Of one step; a quarter of them make one optimizer step."""
 _VLLM_EXTENSION = "autotune.verl_plugin.cpu_vllm.Extension"
+_NO_KL = """\
+# This run has no KL term, so nobody measures how far the policy goes: no KL guard, and the quality stage
+# cannot show that it stayed in its band. actor.use_kl_loss: true with a kl_loss_coef of 0 would measure it.
+guards: {}
+"""
 RESPONSES = {"grpo": 8, "ppo": 1}
 """To a prompt. A power of two, so that micro batches of any power of two divide the samples."""
 
@@ -167,13 +172,32 @@ def _device(device: str) -> str:
 
 
 def _rest(gpus: int, algorithm: str, device: str) -> str:
-    system = "fsdp" if device == "gpu" else "tiny_cpu"
-    quality = f"quality_{algorithm}" if device == "gpu" or algorithm == "ppo" else "quality_tiny_cpu"
     kl_metric = "actor/kl_loss" if algorithm == "grpo" else "actor/reward_kl_penalty"
     return f"""\
     trainer.n_gpus_per_node: {gpus}
     trainer.nnodes: 1
 
+{closing_sections(gpus, device, shipped_spaces(algorithm, device), kl_metric)}"""
+
+
+def shipped_spaces(algorithm: str, device: str) -> dict[str, str]:
+    """Stage to the shipped search space that fits; `algorithm` and `device` as in `first_job`."""
+    system = "fsdp" if device == "gpu" else "tiny_cpu"
+    quality = f"quality_{algorithm}" if device == "gpu" or algorithm == "ppo" else "quality_tiny_cpu"
+    return {"survive": f"survive_{system}", "speed": f"speed_{system}", "quality": quality}
+
+
+def closing_sections(gpus: int, device: str, spaces: Mapping[str, str], kl_metric: str | None) -> str:
+    """The sections after `verl:` as YAML text.
+
+    Args:
+        gpus: GPUs of one trial on one node.
+        device: `gpu` or `cpu`.
+        spaces: Stage to what stands behind its `search_space:`.
+        kl_metric: What the KL guard watches; None: the run has no KL term, hence no guard.
+    """
+    guards = f"guards:\n  kl_metric: {kl_metric}\n  kl_limit: 0.5\n" if kl_metric else _NO_KL
+    return f"""\
 resources:
   device: {device}
   gpus_per_trial: {gpus}
@@ -182,22 +206,19 @@ resources:
 budget:
   gpu_hours: {24 * gpus}
 
-guards:
-  kl_metric: {kl_metric}
-  kl_limit: 0.5
-
+{guards}
 # A stage that is left out is not climbed. Spaces: a shipped name, a file, or the parameters themselves.
 stages:
   survive:
-    search_space: survive_{system}
+    search_space: {spaces["survive"]}
     steps: 10
     trials: 12
   speed:
-    search_space: speed_{system}
+    search_space: {spaces["speed"]}
     steps: 8
     trials: 20
   quality:
-    search_space: {quality}
+    search_space: {spaces["quality"]}
     steps: 50
     trials: 12
 """

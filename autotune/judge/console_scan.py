@@ -34,12 +34,12 @@ _ERROR_TRIGGERS = tuple(
         *("nccl", "watchdog", "cublas", "cuda driver", "uncorrectable", "nvrm", "fallen off"),
         *("longer", "exceed", "larger", "greater", "smaller", "less than", "divisible"),
         *("context length", "maximum model length", "at least one request", "too large to fit"),
-        *("importance sampling", "rollout_is", "rollout_corr", "(tis", "tis requires"),
+        *("importance sampling", "rollout_is", "rollout_corr", "tis", "offlinemode"),
         *("could not override", "not in struct", "missingmandatory", "please set", "validation"),
         *("name resolution", "unreachable", "connect to", "trust_remote_code", "load tokenizer"),
         *("tokenizer class", "unrecognized", "architecture", "chat template", "chat_template"),
         *("not a local folder", "path_or_model_id", "file named", "undefined symbol", "not compiled"),
-        *("not finite", "is nan", "contain nan", "contains nan", "nan detected", "nan or inf detected"),
+        *("not finite", " nan", "detected", "actor is dead"),
         *("main_ppo", "actor engine initialized", "worker group kwargs", "engine initialized"),
         *("engine manager initialized", "ready to fit", "cuda error", "system_error"),
     )
@@ -86,7 +86,7 @@ class ConsoleScan:
 
     def tail(self, count: int) -> list[tuple[int, str]]:
         """The last lines that are not empty, numbered, after the pass."""
-        texts = self._tail.decode("utf-8", errors="replace").rstrip("\n").split("\n")
+        texts = self._tail.decode("utf-8", errors="replace").removesuffix("\n").split("\n")
         first = self.lines - len(texts) + 1
         numbered = [(first + index, text) for index, text in enumerate(texts) if text.strip()]
         return list(deque(numbered, maxlen=count))

@@ -102,7 +102,7 @@ def _not_finite(rows: Sequence[MetricRow]) -> CurveFault | None:
 
 def _dead_reward(rows: Sequence[MetricRow]) -> CurveFault | None:
     bounds = [_values(rows, (key,)) for key in _BOUNDS]
-    zero = [pair == (0.0, 0.0) for pair in zip(*bounds)]
+    zero = [pair == (0.0, 0.0) for pair in zip(*bounds, strict=False)]
     if len(zero) < min(_DEAD_STEPS, len(rows)) or not zero or not all(zero[-_DEAD_STEPS:]):
         return None
     if all(zero):
@@ -133,7 +133,9 @@ def _drift(rows: Sequence[MetricRow]) -> CurveFault | None:
     early, last = median(drifts[: len(drifts) // 2]) or 0.0, median(drifts[-_LAST:]) or 0.0
     if last < _KL_HIGH or last < _KL_RISE * early:
         return None
-    reason = f"KL to the reference rose to {last:.3g} while the reward fell from {fall[0]:.3g} to {fall[1]:.3g}"
+    reason = (
+        f"KL to the reference rose to {last:.3g} while the reward fell from {fall[0]:.3g} to {fall[1]:.3g}"
+    )
     return CurveFault(FailureKind.KL_DRIFT.value, reason)
 
 

@@ -52,7 +52,7 @@ class PrintedConfig:
             self._see_overrides(text)
         opens = _OPENS.match(text)
         if opens is not None and opens["section"] in _TOP_SECTIONS:
-            self._writer, self._stack = line.source, []
+            self._writer, self._stack = line.source, [(1, "")]
         elif line.source != self._writer:
             return
         elif self._breaks_at and text.startswith("'"):
@@ -72,31 +72,43 @@ class PrintedConfig:
 
 
 def _settings(text: str, stack: list[tuple[int, str]]) -> Iterator[tuple[str, Value]]:
-    """The leaves on one printed line; `stack` holds the open sections with their columns."""
-    at = 0
+    """The leaves on one printed line; `stack` holds the open sections with the column of their keys.
+
+    pprint puts the keys of one mapping below each other, so a key in a column of no open section has
+    lost the line of its own section and is passed over.
+    """
+    at, is_first = 0, True
     while (key := _KEY.search(text, at)) is not None:
-        while stack and stack[-1][0] >= key.start():
-            stack.pop()
-        at = key.end()
+        if is_first and not _close_to(stack, key.start()):
+            return
+        at, is_first = key.end(), False
         if text.startswith("{", at) and not text.startswith("{}", at):
-            stack.append((key.start(), key["key"]))
+            stack.append((at + 1, key["key"]))
             continue
         value = _SIMPLE.match(text, at)
         if value is None:
             continue
         at = value.end()
-        path = ".".join([*(name for _, name in stack), key["key"]])
         ends = text[at : at + 1] in (",", "}", "")
         parsed = _literal(value[0].strip()) if ends else None
         if parsed is not None:
-            yield path, parsed[0]
+            yield ".".join([*(name for _, name in stack[1:]), key["key"]]), parsed[0]
         at = _after(text, at, stack)
+
+
+def _close_to(stack: list[tuple[int, str]], column: int) -> bool:
+    """Closes the sections deeper than the one whose keys stand in this column; False where there is none."""
+    depth = next((depth for depth in range(len(stack), 0, -1) if stack[depth - 1][0] == column), None)
+    if depth is None:
+        return False
+    del stack[depth:]
+    return True
 
 
 def _after(text: str, at: int, stack: list[tuple[int, str]]) -> int:
     """Closes the sections whose braces follow a value."""
     while text.startswith("}", at):
-        if stack:
+        if len(stack) > 1:
             stack.pop()
         at += 1
     return at

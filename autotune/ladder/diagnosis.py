@@ -6,6 +6,7 @@ steered by `kl_loss_coef` and the learning rate).
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,9 +44,9 @@ def moves(rewards: Sequence[float], kls: Sequence[float], kl_band: tuple[float, 
     low, high = kl_band
     if end_kl is not None and end_kl > high:
         sign = f"KL {end_kl:.3g} over {high:g}"
+        found.append(CurveMove(_LR, min(max(_step_ratio(end_kl, kl_band), 0.1), 0.9), sign))
         # The pull back is proportional to the coefficient, so the overshoot says how far to go.
         found.append(CurveMove(_KL, min(max(end_kl / high, 2.0), 10.0), sign))
-        found.append(CurveMove(_LR, max(high / end_kl, 0.3), sign))
     if len(rewards) >= 4:
         if _fell_after_peak(rewards):
             found.append(CurveMove(_CLIP, 0.5, "early peak, then fall"))
@@ -55,12 +56,23 @@ def moves(rewards: Sequence[float], kls: Sequence[float], kl_band: tuple[float, 
             found.append(CurveMove(_ENTROPY, 2.0, "swinging at a high level"))
     if end_kl is not None and end_kl < low:
         sign = f"KL {end_kl:.3g} under {low:g}, the policy hardly moves"
-        found.append(CurveMove(_LR, 3.0, sign))
+        found.append(CurveMove(_LR, min(max(_step_ratio(end_kl, kl_band), 1.1), 3.0), sign))
         found.append(CurveMove(_KL, 0.3, sign))
     if not found and _still_rising(rewards):
         found.append(CurveMove(_LR, 1.5, "still rising"))
         found.append(CurveMove(_KL, 2.0, "still rising"))
     return found
+
+
+def _step_ratio(end_kl: float, kl_band: tuple[float, float]) -> float:
+    """How much larger the steps have to be for a KL in the middle of the band.
+
+    KL grows with the square of the distance to the reference (its second-order expansion, Schulman et
+    al., arXiv:1502.05477, section 6), and the distance with the learning rate.
+    """
+    low, high = kl_band
+    middle = math.sqrt(low * high) if low > 0.0 else high / 2.0
+    return math.sqrt(middle / max(end_kl, 1e-9))
 
 
 def _end(values: Sequence[float]) -> float | None:

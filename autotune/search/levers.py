@@ -7,7 +7,6 @@ it, so a lever names the key, the value there and the value to try; unknown valu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from math import floor, log10
 
 from autotune.judge.kinds import FailureKind
@@ -24,7 +23,9 @@ _LARGEST_UTILIZATION = 0.95
 
 _ALSO: Mapping[str, tuple[Lever, ...]] = {
     "oom_gpu_actor_update": (
-        Lever(_MODEL + "use_fused_kernels", "never holds all logits (not with sequence parallelism)", to=True),
+        Lever(
+            _MODEL + "use_fused_kernels", "never holds all logits (not with sequence parallelism)", to=True
+        ),
         Lever(_ACTOR + "ulysses_sequence_parallel_size", "one sequence shared by more devices", factor=2.0),
     ),
     "oom_gpu_log_prob": (Lever(_ACTOR + "calculate_entropy", "only the log-probabilities", to=False),),
@@ -38,9 +39,7 @@ _ALSO: Mapping[str, tuple[Lever, ...]] = {
         Lever(_ACTOR + "fsdp_config.optimizer_offload", "less host memory", to=False),
         Lever(_ACTOR + "fsdp_config.param_offload", "less host memory", to=False),
     ),
-    "oom_gpu_checkpoint": (
-        Lever(_ACTOR + "checkpoint.save_contents", "saves the model only", to=["model"]),
-    ),
+    "oom_gpu_checkpoint": (Lever(_ACTOR + "checkpoint.save_contents", "saves the model only", to=["model"]),),
     "data_length": (
         Lever("data.filter_overlong_prompts", "leaves out prompts over the limit", to=True),
         Lever("data.truncation", "cuts prompts instead of failing", to="left"),

@@ -103,6 +103,16 @@ def compose(verl: VerlSection, overrides: Mapping[str, Value]) -> ResolvedConfig
     return _lay_over(defaults, values, plus)
 
 
+def default_texts(config_name: str) -> dict[str, str]:
+    """The interpolations of verl's own defaults by dotted key, as written: `${oc.select:...}`.
+
+    Raises:
+        VerlConfigError: as `compose`.
+    """
+    source = _defaults(config_folder(), config_name.removesuffix(".yaml"), ()).source
+    return dict(trees.interpolated(source))
+
+
 @dataclass(frozen=True)
 class _Defaults:
     source: DictConfig

@@ -113,6 +113,16 @@ def _leaves(tree: Mapping[str, Value], prefix: str) -> Iterator[tuple[str, Value
             yield key, value
 
 
+def interpolated(source: DictConfig, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted keys whose values are interpolations, with their text."""
+    for name in source:
+        key, node = f"{prefix}{name!s}", source._get_node(name)
+        if node is not None and node._is_interpolation():
+            yield key, str(node._value())
+        elif isinstance(node, DictConfig) and not node._is_none() and not node._is_missing():
+            yield from interpolated(node, f"{key}.")
+
+
 def sections(source: DictConfig, prefix: str = "") -> Iterator[str]:
     """Dotted keys of all mappings in `source` that have keys of their own."""
     for name in source:

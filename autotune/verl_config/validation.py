@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -19,6 +20,22 @@ from autotune.errors import Fault, VerlConfigError
 _CHILD = "autotune.verl_plugin.validator"
 _TAIL_LINES = 15
 _CLOSE_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptLengths:
+    """Tokens of a job's training prompts, chat template included."""
+
+    rows: int
+    counted: int
+    mean: float
+    quantiles_tokens: Mapping[float, int]
+    """0.05, 0.5, 0.9, 0.95 and 0.99."""
+    longest: int
+    over_limit_frac: float
+    """Share of prompts longer than data.max_prompt_length."""
+    masks_fit: bool
+    """The tokenizer gave every prompt as many mask entries as ids."""
 
 
 class VerlValidator:
@@ -68,6 +85,16 @@ class VerlValidator:
                 call="longest_prompts", config_yaml=config_yaml, rows=rows, target=str(target.absolute())
             )
         )
+
+    def prompt_lengths(self, config_yaml: str, rows: int = 20_000) -> PromptLengths:
+        """How long the prompts of data.train_files are; of more than `rows`, evenly spaced ones are counted.
+
+        Raises:
+            VerlConfigError: as `validate`; also where data or tokenizer cannot be read.
+        """
+        answer = self._ask(call="prompt_lengths", config_yaml=config_yaml, rows=rows)
+        quantiles = {float(part): int(tokens) for part, tokens in answer.pop("quantiles").items()}
+        return PromptLengths(quantiles_tokens=quantiles, **answer)
 
     def close(self) -> None:
         """End the child, if one was started; a later call starts another."""

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 _ENOUGH_PROMPTS = 20_000
 """Prompts that are tokenized at least, longest text first; more where too few of them fit."""
 _AT_ONCE = 1_000
+_QUANTILES = (0.05, 0.5, 0.9, 0.95, 0.99)
 
 
 def main() -> int:
@@ -95,6 +96,47 @@ def longest_prompts(config_yaml: str, rows: int, target: str) -> int:
     return fitting[0][0]
 
 
+def prompt_lengths(config_yaml: str, rows: int) -> dict[str, Any]:
+    """Tokens of the prompts of data.train_files, of at most `rows` of them, evenly spaced.
+
+    Returns `rows` (all there are), `counted`, `mean`, `quantiles` ("0.5", "0.9"... to tokens), `longest`,
+    `over_limit_frac` (longer than data.max_prompt_length) and `masks_fit` (ids and mask of equal length).
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from omegaconf import OmegaConf
+
+    config = OmegaConf.create(config_yaml)
+    data, model = config.data, config.actor_rollout_ref.model
+    files = [data.train_files] if isinstance(data.train_files, str) else list(data.train_files)
+    column = data.get("prompt_key", "prompt")
+    tables = [pq.read_table(os.path.expanduser(path), columns=[column]) for path in files]
+    table = pa.concat_tables(tables, promote_options="default")
+    step = max(-(-table.num_rows // rows), 1)
+    prompts = table.column(column).take(list(range(0, table.num_rows, step))).to_pylist()
+    if not prompts:
+        raise ValueError(f"no rows in {', '.join(files)}")
+    encode = _encoder(model, _plain(data.get("apply_chat_template_kwargs")))
+    pairs = [
+        pair
+        for start in range(0, len(prompts), _AT_ONCE)
+        for pair in encode(prompts[start : start + _AT_ONCE])
+    ]
+    lengths = sorted(len(ids) for ids, _ in pairs)
+    limit = int(data.max_prompt_length)
+    return {
+        "rows": table.num_rows,
+        "counted": len(lengths),
+        "mean": sum(lengths) / len(lengths),
+        "quantiles": {
+            str(part): lengths[min(int(part * len(lengths)), len(lengths) - 1)] for part in _QUANTILES
+        },
+        "longest": lengths[-1],
+        "over_limit_frac": sum(length > limit for length in lengths) / len(lengths),
+        "masks_fit": all(len(ids) == len(mask) for ids, mask in pairs),
+    }
+
+
 def one_line(error: BaseException) -> str:
     """The innermost reason of an error, or else its source line, without Hydra's wrapping."""
     cause: BaseException = error
@@ -151,6 +193,12 @@ def _plain(section: Any) -> dict[str, Any]:
 
 
 def _token_counter(model: Any, template_arguments: Any) -> Callable[[list[Any]], list[int]]:
+    encode = _encoder(model, template_arguments)
+    return lambda prompts: [len(ids) for ids, _ in encode(prompts)]
+
+
+def _encoder(model: Any, template_arguments: Any) -> Callable[[list[Any]], list[tuple[list[int], list[int]]]]:
+    """Prompts to (ids, attention mask), by the model's tokenizer and chat template."""
     from transformers import AutoTokenizer
 
     path = os.path.expanduser(model.get("tokenizer_path") or model.path)
@@ -158,16 +206,17 @@ def _token_counter(model: Any, template_arguments: Any) -> Callable[[list[Any]],
     if model.get("custom_chat_template"):
         tokenizer.chat_template = model.custom_chat_template
 
-    def count(prompts: list[Any]) -> list[int]:
+    def encode(prompts: list[Any]) -> list[tuple[list[int], list[int]]]:
         texts = [
             tokenizer.apply_chat_template(
                 prompt, add_generation_prompt=True, tokenize=False, **template_arguments
             )
             for prompt in prompts
         ]
-        return [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        encoded = tokenizer(texts, add_special_tokens=False)
+        return list(zip(encoded["input_ids"], encoded["attention_mask"], strict=True))
 
-    return count
+    return encode
 
 
 def _fitting(
@@ -206,7 +255,11 @@ def _say(answers: TextIO, message: dict[str, Any]) -> None:
     answers.flush()
 
 
-_CALLS: dict[str, Callable[..., Any]] = {"validate": validate, "longest_prompts": longest_prompts}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "validate": validate,
+    "longest_prompts": longest_prompts,
+    "prompt_lengths": prompt_lengths,
+}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from autotune.forecast.memory import MemoryForecast, forecast
-from benchmarks.forecast.rows import Row, Skipped, boundary_rows, known_rows
+from benchmarks.forecast.rows import BATCH_KEYS, UNSTATED_GPU, Row, Skipped, boundary_rows, known_rows
 
 _CONFIGS = Path(__file__).resolve().parents[3] / "shared" / "data" / "verl_known_configs.jsonl"
 _BOUNDARIES = Path(__file__).with_name("oom_boundaries.yaml")
@@ -20,12 +20,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.forecast", description=__doc__)
     parser.add_argument("--configs", type=Path, default=_CONFIGS, help="known configurations, JSON lines")
     parser.add_argument("--boundaries", type=Path, default=_BOUNDARIES, help="recorded searches, YAML")
+    parser.add_argument("--unstated-gpu", default=UNSTATED_GPU, help="card of rows that do not name theirs")
     parser.add_argument("--all", action="store_true", help="every row, not only the wrong ones")
     options = parser.parse_args(arguments)
     rows, skipped = [], []
-    for row in known_rows(options.configs):
-        (skipped if isinstance(row, Skipped) else rows).append(row)
     searches = list(boundary_rows(options.configs, options.boundaries))
+    searched = {Path(search[0].name.split(" ")[0]).name for search in searches}
+    for row in known_rows(options.configs, options.unstated_gpu):
+        if isinstance(row, Skipped):
+            skipped.append(row)
+        elif Path(row.name).stem not in searched:  # its own size is one of the search's
+            rows.append(row)
     judged = [(row, _forecast(row)) for row in [*rows, *(row for search in searches for row in search)]]
     print(_HEADER)
     wrong = [(row, made) for row, made in judged if made.fits != row.ran]
@@ -40,18 +45,20 @@ def main(arguments: list[str]) -> int:
     oom = [(row, made) for row, made in judged if not row.ran]
     started = time.perf_counter()
     _forecast(judged[0][0])
+    recall = sum(not made.fits for _row, made in oom) / len(oom)
+    false_rejections = sum(not made.fits for _row, made in ran) / len(ran)
     result = {
         "benchmark": "forecast",
         "rows": len(judged),
         "skipped": len(skipped),
-        "oom_recall": round(sum(not made.fits for _row, made in oom) / len(oom), 4),
-        "false_rejections": round(sum(not made.fits for _row, made in ran) / len(ran), 4),
+        "oom_recall": round(recall, 4),
+        "false_rejections": round(false_rejections, 4),
         "boundary_distance": [round(distance, 4) for _text, distance in distances],
         "wrong": [row.name for row, _made in wrong],
         "seconds_each": round(time.perf_counter() - started, 5),
     }
     print(json.dumps(result))
-    return 0 if result["oom_recall"] >= 0.95 and result["false_rejections"] <= 0.05 else 1  # type: ignore[operator]
+    return 0 if recall >= 0.95 and false_rejections <= 0.05 else 1
 
 
 _HEADER = f"{'row':62s} {'ran':>4s} {'fits':>5s} {'peak':>6s} {'of':>6s}  phase: largest term"
@@ -85,8 +92,6 @@ def _boundary(search: list[Row]) -> tuple[str, float]:
 
 
 def _largest(row: Row) -> int:
-    from benchmarks.forecast.rows import BATCH_KEYS
-
     samples = 0
     while samples < 4096:
         flat = {**row.flat, **dict.fromkeys(BATCH_KEYS, (samples + 1) * row.gpus)}

@@ -27,9 +27,14 @@ BATCH_KEYS = (
     "actor_rollout_ref.ref.log_prob_micro_batch_size",
 )
 """What the boundary searches changed together."""
-_UNSTATED_GPU = "H100-80GB"
-"""verl's documentation names 80 GB cards where a script does not say."""
+UNSTATED_GPU = "H20-96GB"
+"""Where a script does not name its card: the largest that verl's scripts name. That a row ran on an unnamed
+card says only that some card sufficed; `--unstated-gpu H100-80GB` takes the commonest."""
 _NPU = "ASCEND-64GB"
+_RECOMPUTE = "override_transformer_config.recompute_granularity"
+"""verl's Megatron worker of the rows' commit recomputes whole layers under its default
+`model.enable_gradient_checkpointing`, unless mbridge makes the configuration
+(single_controller/base/megatron/worker.py); verl 0.9.1 asks for it by this key alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +58,10 @@ class Skipped:
     why: str
 
 
-def known_rows(path: Path) -> Iterator[Row | Skipped]:
+def known_rows(path: Path, unstated_gpu: str = UNSTATED_GPU) -> Iterator[Row | Skipped]:
     """The configurations of verl's examples; all of them ran."""
     for row in _lines(path):
-        yield _known(row)
+        yield _known(row, unstated_gpu)
 
 
 def boundary_rows(configs: Path, boundaries: Path) -> Iterator[list[Row]]:
@@ -71,7 +76,9 @@ def boundary_rows(configs: Path, boundaries: Path) -> Iterator[list[Row]]:
         yield [
             Row(
                 name=f"{Path(search['script']).stem} {samples}/GPU",
-                flat=_resolved({**script["overrides"], **dict.fromkeys(BATCH_KEYS, samples * gpu.count)}, None),
+                flat=_resolved(
+                    {**script["overrides"], **dict.fromkeys(BATCH_KEYS, samples * gpu.count)}, None
+                ),
                 model=model,
                 gpus=gpu.count,
                 gpu_memory_gb=gpu.memory_gb,
@@ -82,7 +89,7 @@ def boundary_rows(configs: Path, boundaries: Path) -> Iterator[list[Row]]:
         ]
 
 
-def _known(row: Mapping[str, Any]) -> Row | Skipped:
+def _known(row: Mapping[str, Any], unstated_gpu: str) -> Row | Skipped:
     name = row["source"].removeprefix("examples/")
     overrides = {key.lstrip("+"): _value(value, row["vars"]) for key, value in row["overrides"].items()}
     path = overrides.get("actor_rollout_ref.model.path")
@@ -95,23 +102,30 @@ def _known(row: Mapping[str, Any]) -> Row | Skipped:
     if not isinstance(per_node, int):
         return Skipped(name=name, why=f"GPUs not stated: {per_node}")
     gpus = per_node * (nodes if isinstance(nodes, int) else 1)
-    stated = f"{row['gpu_type']}-{int(row['gpu_mem_gb'])}GB" if row["gpu_mem_gb"] and row["gpu_type"] else None
+    stated = (
+        f"{row['gpu_type']}-{int(row['gpu_mem_gb'])}GB" if row["gpu_mem_gb"] and row["gpu_type"] else None
+    )
     if stated is None and row["gpu_mem_gb"]:
         stated = f"H20-{int(row['gpu_mem_gb'])}GB"
-    spec = stated or (_NPU if row["gpu_type"] == "Ascend NPU" else _UNSTATED_GPU)
+    spec = stated or (_NPU if row["gpu_type"] == "Ascend NPU" else unstated_gpu)
+    mbridge = overrides.get("actor_rollout_ref.actor.megatron.use_mbridge", False)
+    if "megatron" in str(row["config_name"]) and not mbridge:
+        for role in ("actor_rollout_ref.actor", "critic"):
+            overrides.setdefault(f"{role}.megatron.{_RECOMPUTE}", "full")
     try:
         flat = _resolved(overrides, row["config_name"])
     except VerlConfigError as error:
         return Skipped(name=name, why=str(error).splitlines()[0][:90])
-    memory_gb = parse_gpu_spec(spec.replace("96GB H20", "H20")).memory_gb
+    memory_gb = parse_gpu_spec(spec).memory_gb
     return Row(name=name, flat=flat, model=model, gpus=gpus, gpu_memory_gb=memory_gb, ran=True)
 
 
 def _resolved(overrides: Mapping[str, Any], config_name: str | None) -> Flat:
-    """verl's defaults under the row's values; keys that this verl no longer has are kept as they are."""
+    """The row's values over verl's defaults; keys that this verl no longer has are kept as they are."""
+    then = {"actor_rollout_ref.rollout.mode": "sync", **overrides}  # the default when these were tried
     section = VerlSection(
         config_name=(config_name or "ppo_trainer").removesuffix(".yaml"),
-        overrides={f"+{key.lstrip('+')}": value for key, value in overrides.items() if value != ""},
+        overrides={f"+{key.lstrip('+')}": value for key, value in then.items() if value != ""},
     )
     return compose(section, {}).flat
 

@@ -15,13 +15,14 @@ from autotune.cli.app import app, exit_code_of
 from autotune.errors import AutotuneError, Fault, NothingFeasibleError, StoppedError, StoreError
 
 OPTIONS = {
-    "init": "NAME --model --train --val --gpus --reward --algorithm --device --output --force --json",
+    "init": "NAME --from --model --train --val --gpus --reward --algorithm --device --output --force --json",
     "run": "JOB --stage --dry-run --json --quiet",
     "status": "--job --json",
     "trials": "--job --stage --json",
     "show": "TRIAL --job --stage --json",
     "dashboard": "--job --port",
     "export": "--output --job --form --stage --json",
+    "check": "TARGET --verl-version --gpus --fix --json",
     "explain": "LOG --json",
 }
 """Every option is a promise: a new one is added here on purpose, never where a job file's key would do."""

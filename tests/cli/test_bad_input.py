@@ -360,6 +360,7 @@ def test_a_full_disk(capsys: Any, job_file: Any, full_disk: Path) -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.timeout(240)
 def test_a_disk_too_small_for_a_database(job_file: Any, folder: Path) -> None:
     """The lock still fits; a limit of the process stands for the disk, so it needs one of its own."""
     name = job_file()

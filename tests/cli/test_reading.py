@@ -12,6 +12,7 @@ import yaml
 from tests.cli.builders import answered, printed, refused
 from tests.controller.conftest import LR, MICRO_BATCH, SEQUENCES
 
+pytestmark = pytest.mark.timeout(240)
 TRIAL = {
     "stage": str,
     "number": int,

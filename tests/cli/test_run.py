@@ -104,6 +104,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(target)], check=True)
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("full_at", [0, 2])
 def test_a_disk_that_fills_up_stops_the_run_and_a_later_one_resumes(
     rig: Any, small_disk: Path, full_at: int

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.job.input_paths import with_outer_variables  # isort:skip
 from autotune.job.input_paths import absolute_if_found, with_absolute_inputs
 
 
@@ -49,3 +50,12 @@ def test_only_keys_that_name_inputs_change(folders):
         "+data.val_files": str(jobs / "beside"),
         "trainer.project_name": "here",
     }
+
+
+def test_outer_variables_are_replaced_and_nothing_else(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.chdir(tmp_path)
+    given = ["$HOME/a", "${HOME}/b", "$HOMES", "${oc.env:HOME}", "$PWD/c", {"x": "['$HOME']"}, 3]
+    assert with_outer_variables(given) == [
+        "/home/me/a", "/home/me/b", "$HOMES", "${oc.env:HOME}", f"{tmp_path}/c", {"x": "['/home/me']"}, 3
+    ]  # fmt: skip

@@ -21,7 +21,8 @@ FALLING = [0.9 - 0.05 * step for step in range(12)]
 RISE = [(LR, 1.5), (KL, 2.0)]
 PEAK = [(CLIP, 0.5), (LR, 0.5)]
 SWING = [(LR, 0.5), (ENTROPY, 2.0)]
-KL_UNDER = [(LR, 3.0), (KL, 0.3)]
+MIDDLE = math.sqrt(0.05 * 0.12)
+KL_UNDER = [(LR, math.sqrt(MIDDLE / 0.01)), (KL, 0.3)]
 
 
 @pytest.mark.parametrize(
@@ -37,10 +38,16 @@ KL_UNDER = [(LR, 3.0), (KL, 0.3)]
         pytest.param(FLAT, INSIDE, [], id="flat"),
         pytest.param(FLAT, [0.01] * 12, KL_UNDER, id="KL under its band"),
         pytest.param(SLOW_RISE, [0.01] * 12, KL_UNDER, id="rising, but hardly moving"),
-        pytest.param(FLAT, [0.24] * 12, [(KL, 2.0), (LR, 0.5)], id="KL over its band"),
-        pytest.param(FLAT, [0.13] * 12, [(KL, 2.0), (LR, 0.12 / 0.13)], id="KL just over"),
-        pytest.param(FLAT, [12.0] * 12, [(KL, 10.0), (LR, 0.3)], id="KL far over"),
-        pytest.param(EARLY_PEAK, [0.24] * 12, [(KL, 2.0), (LR, 0.5), *PEAK], id="KL over and fallen"),
+        pytest.param(FLAT, [1e-6] * 12, [(LR, 3.0), (KL, 0.3)], id="KL far under"),
+        pytest.param(FLAT, [0.24] * 12, [(LR, math.sqrt(MIDDLE / 0.24)), (KL, 2.0)], id="KL over its band"),
+        pytest.param(FLAT, [0.13] * 12, [(LR, math.sqrt(MIDDLE / 0.13)), (KL, 2.0)], id="KL just over"),
+        pytest.param(FLAT, [12.0] * 12, [(LR, 0.1), (KL, 10.0)], id="KL far over"),
+        pytest.param(
+            EARLY_PEAK,
+            [0.24] * 12,
+            [(LR, math.sqrt(MIDDLE / 0.24)), (KL, 2.0), *PEAK],
+            id="KL over and fallen",
+        ),
         pytest.param([], [], [], id="nothing"),
         pytest.param([0.1, 0.2, 0.3], [], [], id="too short to say"),
         pytest.param(SLOW_RISE, [], RISE, id="KL not logged"),

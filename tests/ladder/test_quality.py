@@ -1,5 +1,7 @@
 """Stage quality: the baseline, then moves read from curves, next to the sampler."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from tests.ladder.builders import (
     quality_view,
     trial,
 )
-from tests.ladder.test_diagnosis import EARLY_PEAK, FLAT, SLOW_RISE, SWINGING
+from tests.ladder.test_diagnosis import EARLY_PEAK, FLAT, MIDDLE, SLOW_RISE, SWINGING
 
 
 def with_(**changes):
@@ -57,8 +59,8 @@ def test_a_void_baseline_runs_again_and_counts_then():
         # Entropy 0 has no multiple; the move takes it to its next value.
         (SWINGING, [0.08], [{LR: 5e-7}, {ENTROPY: 0.002}]),
         (SLOW_RISE, [0.08], [{LR: 1.5e-6}, {KL: 2e-3}]),
-        (FLAT, [0.24], [{KL: 2e-3}, {LR: 5e-7}]),
-        (FLAT, [0.01], [{LR: 3e-6}, {KL: 3e-4}]),
+        (FLAT, [0.24], [{LR: 1e-6 * math.sqrt(MIDDLE / 0.24)}, {KL: 2e-3}]),
+        (FLAT, [0.01], [{LR: 1e-6 * math.sqrt(MIDDLE / 0.01)}, {KL: 3e-4}]),
         (FLAT, [0.08], []),
     ],
 )

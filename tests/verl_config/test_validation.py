@@ -121,6 +121,21 @@ def test_longest_prompts_that_still_fit(validator, model_folder, tmp_path, rows,
 
 @pytest.mark.verl
 @pytest.mark.timeout(300)
+def test_lengths_of_the_prompts(validator, model_folder, tmp_path):
+    prompts = [[{"role": "user", "content": "x" * length}] for length in (3, 22, 40, 10)]
+    pq.write_table(pa.table({"prompt": prompts}), tmp_path / "data.parquet")
+    changes = {
+        "data.train_files": [str(tmp_path / "data.parquet")],
+        "actor_rollout_ref.model.path": str(model_folder),
+    }
+    found = validator.prompt_lengths(text_of(changes))
+    assert (found.rows, found.counted, found.mean, found.longest) == (4, 4, 83 / 4, 42)
+    assert (found.quantiles_tokens[0.5], found.over_limit_frac, found.masks_fit) == (24, 0.25, True)
+    assert validator.prompt_lengths(text_of(changes), rows=2).counted == 2
+
+
+@pytest.mark.verl
+@pytest.mark.timeout(300)
 def test_data_that_cannot_be_read_is_a_fault_and_the_child_lives_on(validator, tmp_path):
     text = text_of({"data.train_files": str(tmp_path / "gone.parquet")})
     with pytest.raises(VerlConfigError, match=r"gone\.parquet"):

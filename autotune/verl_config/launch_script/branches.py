@@ -60,7 +60,7 @@ class Branches(ABC):
         return Expansion(script, self.variables)
 
     def list_statement(self, script: Script, node: Node) -> None:
-        """`a && b`, `a || b`. A command that does something is taken to succeed; one that asks is not known."""
+        """`a && b`, `a || b`: one that acts is taken to succeed, the answer of one that asks is unknown."""
         left, right = node.named_children[0], node.named_children[-1]
         wants = next((child.type for child in node.children if child.type in ("&&", "||")), "&&") == "&&"
         if left.type not in ("test_command", "compound_statement"):
@@ -77,6 +77,8 @@ class Branches(ABC):
     def _succeeds(self, script: Script, node: Node) -> bool:
         if node.type in ("command", "redirected_statement", "pipeline"):
             words = script.text(node).split()
+            if words == ["false"]:
+                return False
             if words and words[0] in _ASKING:
                 raise Undecided("the outcome of a command")
             return True
@@ -144,7 +146,7 @@ class Branches(ABC):
             self.statement(script, node)
 
     def _either(self, arms: Sequence[Callable[[], None]], why: str) -> None:
-        """Follow each arm from here; what differs afterwards is unknown. An arm that leaves does not count."""
+        """Follow each arm; what differs afterwards is unknown, and an arm that leaves does not count."""
         before = self.variables
         ends: list[Variables] = []
         left: Left | None = None

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from tree_sitter import Node
 
 from autotune.verl_config.launch_script.arithmetic import Undecided, arithmetic
 from autotune.verl_config.launch_script.parameters import substring, transform
+from autotune.verl_config.launch_script.quoting import ansi, shortened, unescaped, unescaped_in_quotes
 from autotune.verl_config.launch_script.syntax import Script
-from autotune.verl_config.launch_script.text import Fields, Text, is_known, known, reasons, shown, unknown
+from autotune.verl_config.launch_script.text import (
+    Fields,
+    Piece,
+    Text,
+    is_known,
+    known,
+    reasons,
+    shown,
+    unknown,
+)
 from autotune.verl_config.launch_script.variables import Array, Variables
 
-_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
-_ESCAPED_IN_QUOTES = re.compile(r"\\([\\\"$`\n])")
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "a": "\a", "b": "\b", "e": "\x1b"}
 _DEFAULTS = (":-", "-", ":=", "=", ":+", "+", ":?", "?")
+_QUOTED = ("string", "raw_string", "ansi_c_string", "translated_string")
+_HOME_FOLDER = re.compile(r"(?P<name>[A-Za-z_]\w*=)?~(?=/|$)")
 _MANY = ("@", "*")
 _EXPANSIONS = ("simple_expansion", "expansion", "arithmetic_expansion", "command_substitution")
 
@@ -32,7 +44,8 @@ class Expansion:
         """The words that one word of a command becomes: none, one, or an array's elements."""
         fields = Fields()
         self._add(node, fields, quoted=False)
-        return fields.words()
+        words = fields.words()
+        return [self._tilde(words[0], self._script.text(node)), *words[1:]] if words else words
 
     def value(self, node: Node | None) -> Text:
         """The one text that a node becomes where the shell does not split words: assignments, tests."""
@@ -45,6 +58,21 @@ class Expansion:
         for index, word in enumerate(words):
             joined = (*joined, *(known(" ") if index else ()), *word)
         return joined
+
+    def assigned(self, node: Node | None) -> Text:
+        """The value that an assignment gives."""
+        if node is None:
+            return ()
+        return self._tilde(_unquoted(self.value(node)), self._script.text(node))
+
+    def _tilde(self, text: Text, written: str) -> Text:
+        """`~` and `~/x`, unquoted at the beginning (or behind a plain `name=`), are the home folder."""
+        match = _HOME_FOLDER.match(written)
+        if match is None or not text or text[0].why or not text[0].text.startswith(match[0]):
+            return text
+        rest = text[0].text[len(match[0]) :]
+        home = self._variables.get("HOME", "$HOME")
+        return (Piece(match["name"] or ""), *home, Piece(rest), *text[1:])
 
     def array(self, node: Node) -> Array:
         """The elements of `( ... )`."""
@@ -73,18 +101,17 @@ class Expansion:
         elif kind == "raw_string":
             fields.add(known(text[1:-1]))
         elif kind == "ansi_c_string":
-            fields.add(known(_ESCAPED.sub(lambda match: _ANSI.get(match[1], match[0]), text[2:-1])))
+            fields.add(ansi(text[2:-1]))
         elif kind in ("simple_expansion", "expansion"):
             self._add_expansion(node, fields, quoted=quoted, split=split)
         elif kind == "arithmetic_expansion":
             fields.add(self._arithmetic(node))
         elif kind in ("command_substitution", "process_substitution"):
-            why = f"line {self._script.line(node)}: what `{_short(text)}` prints is known only by running it"
-            fields.add(unknown(text, why))
+            fields.add(self._printed(node, text))
         elif kind == "brace_expression":
             fields.add(unknown(text, "the shell makes several words of these braces"))
         else:
-            fields.add(_unescaped(text))
+            fields.add(unescaped(text))
 
     def _add_parts(self, node: Node, fields: Fields, start: int, end: int, *, split: bool) -> None:
         """Children in order; what the grammar leaves between them is literal."""
@@ -101,11 +128,11 @@ class Expansion:
         place = start
         for child in node.children:
             if child.start_byte > place:
-                fields.add(_unescaped(self._script.between(place, child.start_byte)))
+                fields.add(unescaped(self._script.between(place, child.start_byte)))
             self._add(child, fields, quoted=False, split=split)
             place = child.end_byte
         if place < end:
-            fields.add(_unescaped(self._script.between(place, end)))
+            fields.add(unescaped(self._script.between(place, end)))
 
     def _add_quoted(self, node: Node, fields: Fields) -> None:
         quotes = [child for child in node.children if child.type in ('"', '$"')]
@@ -116,11 +143,11 @@ class Expansion:
             fields.add(())
         for child in inside:
             if child.start_byte > place:
-                fields.add(_unescaped_in_quotes(self._script.between(place, child.start_byte)))
+                fields.add(unescaped_in_quotes(self._script.between(place, child.start_byte)))
             self._add(child, fields, quoted=True)
             place = child.end_byte
         if place < end:
-            fields.add(_unescaped_in_quotes(self._script.between(place, end)))
+            fields.add(unescaped_in_quotes(self._script.between(place, end)))
 
     def _add_expansion(self, node: Node, fields: Fields, *, quoted: bool, split: bool) -> None:
         many = self.elements_of(node)
@@ -183,10 +210,11 @@ class Expansion:
         sign = self._script.text(rest[0])
         operand = rest[1:]
         if sign in _DEFAULTS:
-            return self._with_default(name, value, sign, operand, written)
+            default = partial(self._operand, operand, rest[0].end_byte)
+            return self._with_default(name, value, sign, default, written)
         if not is_known(value):
             return unknown(written, reasons(value))
-        return self._transformed(sign, value, operand, written)
+        return self._transformed(sign, value, operand, rest[0].end_byte, written)
 
     def _target(self, node: Node, written: str) -> tuple[str, Text]:
         text = self._script.text(node)
@@ -212,38 +240,44 @@ class Expansion:
             return self._variables.get(shown(value), written) if is_known(value) else value
         return unknown(written, f"`{written}` is not worked out")
 
-    def _with_default(self, name: str, value: Text, sign: str, operand: list[Node], written: str) -> Text:
+    def _with_default(
+        self, name: str, value: Text, sign: str, operand: Callable[[], Text], written: str
+    ) -> Text:
         is_set = self._variables.is_set(name) or (bool(value) and is_known(value) and "[" in name)
         if is_set and sign[0] == ":" and is_known(value):
             is_set = bool(shown(value))
         elif is_set and not is_known(value):
             return unknown(written, reasons(value))
         if sign[-1] == "+":
-            return self._operand(operand) if is_set else ()
+            return operand() if is_set else ()
         if is_set:
             return value
         if sign[-1] == "?":
             return unknown(written, f"{name} has to be given to the script from outside")
-        default = self._operand(operand)
+        default = operand()
         if sign[-1] == "=" and name.isidentifier():
-            self._variables.bindings[name] = default
+            self._variables.bindings[name] = _unquoted(default)
         return default
 
-    def _operand(self, nodes: list[Node]) -> Text:
+    def _operand(self, nodes: list[Node], start: int) -> Text:
+        """The text behind an operator that ends at byte `start`."""
         text: Text = ()
-        place = nodes[0].start_byte if nodes else 0
         for node in nodes:
-            if node.start_byte > place:
-                text = (*text, *known(self._script.between(place, node.start_byte)))
-            text = (*text, *_tilde(self.value(node)))
-            place = node.end_byte
+            if node.start_byte > start:
+                text = (*text, *known(self._script.between(start, node.start_byte)))
+            value = self.value(node)
+            if node.type in _QUOTED:
+                value = tuple(replace(piece, quoted=True) for piece in value)
+            text = (*text, *self._tilde(value, self._script.text(node)))
+            start = node.end_byte
         return text
 
-    def _transformed(self, sign: str, value: Text, operand: list[Node], written: str) -> Text:
+    def _transformed(self, sign: str, value: Text, operand: list[Node], start: int, written: str) -> Text:
         if sign == ":":
             return self._sliced(value, operand, written)
         split = next((i for i, node in enumerate(operand) if self._script.text(node) == "/"), len(operand))
-        first, second = self._operand(operand[:split]), self._operand(operand[split + 1 :])
+        behind = operand[split].end_byte if split < len(operand) else start
+        first, second = self._operand(operand[:split], start), self._operand(operand[split + 1 :], behind)
         if not (is_known(first) and is_known(second)):
             return unknown(written, reasons((*first, *second)))
         changed = transform(sign, shown(value), shown(first), shown(second))
@@ -259,6 +293,13 @@ class Expansion:
             return unknown(written, f"`{written}` is not worked out")
         return known(substring(shown(value), numbers[0], numbers[1] if len(numbers) == 2 else None))
 
+    def _printed(self, node: Node, text: str) -> Text:
+        """What a command prints: unknown, but for the shell's own `pwd`."""
+        if text.strip("$()` ") == "pwd":
+            return self._variables.get("PWD", text)
+        why = f"line {self._script.line(node)}: what `{shortened(text)}` prints is known only by running it"
+        return unknown(text, why)
+
     def _arithmetic(self, node: Node) -> Text:
         try:
             return known(str(self.number(node)))
@@ -269,24 +310,8 @@ class Expansion:
         return self._variables.get(name, f"${name}")
 
 
-def assigned(text: Text) -> Text:
-    """A value as an assignment keeps it: a leading tilde is the home folder."""
-    return _tilde(text)
-
-
-def _tilde(text: Text) -> Text:
-    first = text[0] if text else None
-    if first is None or first.why or not (first.text == "~" or first.text.startswith("~/")):
-        return text
-    return (*known(f"$HOME{first.text[1:]}"), *text[1:])
-
-
-def _unescaped(text: str) -> Text:
-    return known(_ESCAPED.sub(lambda match: "" if match[1] == "\n" else match[1], text))
-
-
-def _unescaped_in_quotes(text: str) -> Text:
-    return known(_ESCAPED_IN_QUOTES.sub(lambda match: "" if match[1] == "\n" else match[1], text))
+def _unquoted(text: Text) -> Text:
+    return tuple(replace(piece, quoted=False) for piece in text)
 
 
 def _is_empty_list(expansion: Expansion, inside: list[Node], start: int, end: int) -> bool:
@@ -297,8 +322,3 @@ def _is_empty_list(expansion: Expansion, inside: list[Node], start: int, end: in
     if only.type not in ("simple_expansion", "expansion"):
         return False
     return expansion.elements_of(only) == []
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:57]}..."

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from autotune.verl_config.launch_script.branches import Branches, Left
-from autotune.verl_config.launch_script.expansion import assigned
 from autotune.verl_config.launch_script.syntax import Script, errors, parse
 from autotune.verl_config.launch_script.text import Text, is_known, reasons, shown, unknown
 from autotune.verl_config.launch_script.variables import Binding, Variables
@@ -100,7 +99,7 @@ class Shell(Branches):
         if value is not None and value.type == "array":
             binding = self.expansion(script).array(value)
         else:
-            binding = assigned(self.expansion(script).value(value))
+            binding = self.expansion(script).assigned(value)
         appends = any(child.type == "+=" for child in node.children)
         if index:
             self.variables.bindings[name] = unknown(f"${{{name}}}", f"elements of {name} are set one by one")
@@ -135,7 +134,7 @@ class Shell(Branches):
             if child.type == "variable_assignment":
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None:
-                    own[script.text(name)] = assigned(expansion.value(value))
+                    own[script.text(name)] = expansion.assigned(value)
             elif child.type == "command_name":
                 words += expansion.words(child.named_children[0]) if child.named_children else []
             elif "redirect" not in child.type:
@@ -161,23 +160,36 @@ class Shell(Branches):
             self._call(name, rest)
         elif name in ("exit", "return", "break", "continue"):
             raise Left("failure" if name == "exit" and _count(rest, 0) else name)
-        elif name in ("source", "."):
+        elif name in ("eval", "bash", "sh"):
+            return self._inner_script(script, node, name, rest)
+        else:
+            return self._changes_variables(script, node, name, rest)
+        return True
+
+    def _changes_variables(self, script: Script, node: Node, name: str, rest: list[Text]) -> bool:
+        if name in ("source", "."):
             self.variables.sourced.append(" ".join(shown(word) for word in rest[:1]))
+        elif name in ("cd", "pushd", "popd"):
+            self._move(script, node)
         elif name == "shift":
             del self.variables.arguments[: _count(rest, 1)]
         elif name == "set":
             self._set(rest)
         elif name in _SETS_UNKNOWN:
-            for word in rest:
-                if shown(word).isidentifier():
-                    written = f"${{{shown(word)}}}"
-                    why = f"line {script.line(node)}: `{name}` sets {shown(word)} from outside"
-                    self.variables.bindings[shown(word)] = unknown(written, why)
-        elif name in ("eval", "bash", "sh"):
-            return self._inner_script(script, node, name, rest)
+            self._forget(script, node, name, rest)
         else:
             return False
         return True
+
+    def _forget(self, script: Script, node: Node, name: str, rest: list[Text]) -> None:
+        for variable in filter(str.isidentifier, map(shown, rest)):
+            why = f"line {script.line(node)}: `{name}` sets {variable} from outside"
+            self.variables.bindings[variable] = unknown(f"${{{variable}}}", why)
+
+    def _move(self, script: Script, node: Node) -> None:
+        if "PWD" in self.variables.outer:
+            why = f"line {script.line(node)}: `{script.text(node)}` changes the folder"
+            self.variables.bindings["PWD"] = unknown("$PWD", why)
 
     def _set(self, rest: list[Text]) -> None:
         texts = [shown(word) for word in rest]

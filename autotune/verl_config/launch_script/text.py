@@ -14,6 +14,8 @@ class Piece:
     """The value; where `why` is given, the shell text that stands for it."""
     why: str = ""
     """Why it cannot be known without running the script; empty: it is known."""
+    quoted: bool = False
+    """Stood in quotes inside an expansion: blanks in it end no word."""
 
 
 Text = tuple[Piece, ...]
@@ -61,7 +63,7 @@ class Fields:
     def add_split(self, text: Text) -> None:
         """An unquoted expansion: blanks in its known parts end a word."""
         for piece in text:
-            if piece.why:
+            if piece.why or piece.quoted:
                 self.add((piece,))
                 continue
             parts = piece.text.split()

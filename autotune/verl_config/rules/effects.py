@@ -107,7 +107,7 @@ def _clip_ratio(setting: Setting) -> Iterable[Hit]:
 
 
 def _moved_reward(setting: Setting) -> Iterable[Hit]:
-    """verl 0.7.1 and 0.8.0 still move the old keys; since 0.9.0 they are ignored."""
+    """Verl 0.7.1 and 0.8.0 still move the old keys; since 0.9.0 they are ignored."""
     if not setting.since("0.9.0"):
         return
     for key, value in setting.given.items():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from autotune.verl_config import tree as trees
 from autotune.verl_config.rules.rule import Fix, Hit, Rule, Setting, Severity, shown
-from autotune.verl_config.schema.released import Schema, released_schema, released_versions
+from autotune.verl_config.schema.released import (
+    Schema,
+    configurations,
+    released_schema,
+    released_versions,
+)
 
 _ACTOR = "actor_rollout_ref.actor"
 _ROLLOUT = "actor_rollout_ref.rollout"
@@ -17,26 +21,22 @@ _INVENTED: Mapping[str, tuple[str, str]] = {
     "dynamic_bsz_bucketing": ("", "no verl has length buckets; its micro batches are balanced anyway"),
     "bucket_boundaries": ("", "no verl has length buckets; its micro batches are balanced anyway"),
     "grad_clip_adaptive": ("", "no verl has it: token packing leaves the samples of an update unchanged"),
-    "grad_clip_min_batch_size": ("", "no verl has it: token packing leaves the samples of an update unchanged"),
+    "grad_clip_min_batch_size": (
+        "",
+        "no verl has it: token packing leaves the samples of an update unchanged",
+    ),
     "enable_monitor": ("", "no verl has it; the metrics global_seqlen/* show the balance"),
     "plot_interval": ("", "no verl has it"),
-    "prefetch_factor": ("data.dataloader_num_workers", "no verl reads it; only the number of workers"),
-    "persistent_workers": ("data.dataloader_num_workers", "no verl reads it; only the number of workers"),
+    "prefetch_factor": ("", "no verl reads it; data.dataloader_num_workers is all there is"),
+    "persistent_workers": ("", "no verl reads it; data.dataloader_num_workers is all there is"),
     "use_fast_tokenizer": ("", "no verl reads it"),
     "master_port": ("", "verl picks free ports by itself"),
-    "sharding_strategy": (
-        f"{_ACTOR}.fsdp_config.fsdp_size",
-        "verl has fsdp_size (-1: full shard) and reshard_after_forward instead",
-    ),
-    "cpu_offload": (
-        f"{_ACTOR}.fsdp_config.param_offload",
-        "verl has param_offload and optimizer_offload instead",
-    ),
+    "sharding_strategy": ("", "verl has fsdp_config.fsdp_size (-1: full) and reshard_after_forward instead"),
+    "cpu_offload": ("", "verl has fsdp_config.param_offload and optimizer_offload instead"),
     "num_epochs": ("trainer.total_epochs", "verl calls it total_epochs"),
     "checkpoint_dir": ("trainer.default_local_dir", "verl calls it default_local_dir"),
     "num_workers": ("data.dataloader_num_workers", "verl calls it dataloader_num_workers"),
     "kl_coef": ("algorithm.kl_ctrl.kl_coef", "it stands under algorithm.kl_ctrl"),
-    "micro_batch_size_per_gpu": (f"{_ACTOR}.ppo_micro_batch_size_per_gpu", "verl calls it so"),
 }
 """Names of articles and of other trainers: verl's key where there is one, and what to know."""
 
@@ -44,6 +44,24 @@ _INVENTED_PLACES: Mapping[str, str] = {
     f"{_ROLLOUT}.device": "verl has no such key: the engine takes the devices of its workers",
     "debug": "verl has no such key: set VERL_LOGGING_LEVEL=DEBUG and HYDRA_FULL_ERROR=1 instead",
 }
+
+_EVERYWHERE = frozenset(
+    {
+        *("enable", "enabled", "name", "path", "type", "tool", "ranks", "all_ranks", "strategy", "seed"),
+        *("dtype", "n", "mode", "device", "backend", "kwargs", "config_path", "num_workers", "steps"),
+    }
+)
+"""Last names that say nothing of where a key belongs."""
+
+_USUAL = (
+    _ACTOR,
+    _ROLLOUT,
+    "actor_rollout_ref.model",
+    "actor_rollout_ref.ref",
+    "algorithm",
+    "data",
+    "trainer",
+)
 
 
 def _unaccepted(setting: Setting) -> list[str]:
@@ -102,27 +120,23 @@ def _found(setting: Setting, key: str) -> str:
 
 
 def _elsewhere(schema: Schema, key: str) -> str | None:
-    """Where verl has a key of this last name, the nearest by its sections; None where nowhere."""
-    name = key.rsplit(".", 1)[-1]
-    same = _by_last_name(schema.version, schema.config_name).get(name, ())
-    if not same or (key.count(".") == 0 and name in schema.sections):
+    """Where verl has a key of this last name, in the section that people mean; None where nowhere."""
+    section, _, name = key.rpartition(".")
+    same = schema.by_last_name.get(name, ())
+    if not same or name in _EVERYWHERE:
         return None
-    if len(same) > 1:
-        # A name that many sections have tells nothing unless one of them looks alike.
-        near = difflib.get_close_matches(key, same, n=1, cutoff=0.5)
-        return near[0] if near else None
-    return same[0]
+    if _other_version(schema, key):
+        # It was right once: only where it went to is its place, not where another of its name stands.
+        near = [other for other in same if other.split(".")[:2] == key.split(".")[:2]]
+        near = near or [other for other in same if other.split(".")[0] == key.split(".")[0]] or list(same)
+        return near[0] if len(near) == 1 else None
+    inner = section.rsplit(".", 1)[-1]
+    alike = tuple(other for other in same if other.split(".")[-2:-1] == [inner])
+    return min(alike or same, key=_usual_order)
 
 
-@lru_cache(maxsize=32)
-def _by_last_name(version: str, config_name: str) -> Mapping[str, tuple[str, ...]]:
-    schema = released_schema(version, config_name)
-    names: dict[str, tuple[str, ...]] = {}
-    for key in schema.defaults:
-        name = key.rsplit(".", 1)[-1]
-        if not name.startswith("_"):
-            names[name] = (*names.get(name, ()), key)
-    return names
+def _usual_order(key: str) -> int:
+    return next((rank for rank, section in enumerate(_USUAL) if key.startswith(section)), len(_USUAL))
 
 
 def _nearest(schema: Schema, key: str) -> list[str]:
@@ -134,19 +148,13 @@ def _other_version(schema: Schema, key: str) -> str:
     having = [
         version
         for version in released_versions()
-        if version != schema.version and key in _keys(version, schema.config_name)
+        if version != schema.version and _has(version, schema.config_name, key)
     ]
     return f"verl {', '.join(having)} has it" if having else ""
 
 
-@lru_cache(maxsize=32)
-def _keys(version: str, config_name: str) -> frozenset[str]:
-    from autotune.errors import VerlConfigError  # noqa: PLC0415, only for an absent configuration
-
-    try:
-        return frozenset(released_schema(version, config_name).defaults)
-    except VerlConfigError:
-        return frozenset()
+def _has(version: str, config_name: str, key: str) -> bool:
+    return config_name in configurations(version) and key in released_schema(version, config_name).defaults
 
 
 def _rename(setting: Setting, key: str, near: list[str]) -> Fix | None:

@@ -78,6 +78,8 @@ class Setting:
     """The user's own values by dotted key, a leading `+` dropped."""
     added: frozenset[str] = frozenset()
     """Keys that the user wrote with a leading `+`."""
+    unknown: frozenset[str] = frozenset()
+    """Keys that the user wrote with a value nobody knows; null in `given`."""
     gpus: int
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the verl process, as far as they are known."""
@@ -98,7 +100,7 @@ class Setting:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """verl's version, for comparing."""
+        """The version of verl, for comparing."""
         return release_order(self.schema.version)
 
     @property
@@ -137,6 +139,7 @@ class Rule:
                 fix=hit.fix,
             )
             for hit in self.hits(setting)
+            if hit.key not in setting.unknown
         ]
 
 

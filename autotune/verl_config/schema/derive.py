@@ -41,7 +41,7 @@ def main(versions: Sequence[str]) -> None:
 
 
 def download(version: str, folder: Path) -> Path:
-    """verl's wheel of this version, fetched by pip."""
+    """The wheel of this version, fetched by pip."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     subprocess.run([*command, "--dest", str(folder), f"verl=={version}"], check=True)
     return next(folder.glob(f"verl-{version}-*.whl"))

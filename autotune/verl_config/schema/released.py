@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import GrammarParseError, OmegaConfBaseException
 
 from autotune.errors import Fault, VerlConfigError
 from autotune.records import Value
@@ -41,18 +42,31 @@ class Schema:
     @cached_property
     def sections(self) -> frozenset[str]:
         """Dotted keys of the mappings that have keys of their own."""
-        found = set()
+        found: set[str] = set()
         for key in self.defaults:
             parts = key.split(".")
             found.update(".".join(parts[:end]) for end in range(1, len(parts)))
         return frozenset(found)
 
+    @cached_property
+    def by_last_name(self) -> Mapping[str, tuple[str, ...]]:
+        """Last part of a key to all keys that end so."""
+        names: dict[str, tuple[str, ...]] = {}
+        for key in self.defaults:
+            name = key.rsplit(".", 1)[-1]
+            if not name.startswith("_"):
+                names[name] = (*names.get(name, ()), key)
+        return names
+
     def accepts(self, key: str) -> bool:
         """Whether verl's configuration has the key, or the section takes any."""
-        return key in self.defaults or key in self.sections or is_free_form(key, self.defaults)
+        if key in self.defaults or key in self.sections or is_free_form(key, self.defaults):
+            return True
+        # A section that is an interpolation of another one has that one's keys.
+        return key in self.resolved_defaults
 
     def resolved(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """The defaults with `values` over them, interpolations resolved; values that do not fit are left out."""
+        """The defaults with `values` over them, interpolations resolved; what does not fit is left out."""
         return dict(_resolved(self._source.copy(), values, self.sections, self.defaults))
 
     @cached_property
@@ -62,10 +76,14 @@ class Schema:
 
     @cached_property
     def _source(self) -> DictConfig:
-        source = OmegaConf.create({})
+        nested: dict[str, Any] = {}
         for key, value in self.defaults.items():
-            OmegaConf.update(source, key, value, merge=True)
-        return source
+            *parents, name = key.split(".")
+            section = nested
+            for parent in parents:
+                section = section.setdefault(parent, {})
+            section[name] = value
+        return OmegaConf.create(nested)
 
 
 def _resolved(
@@ -75,6 +93,9 @@ def _resolved(
         for key, leaf in trees.spread(given, value, sections):
             try:
                 OmegaConf.update(source, key, trees.as_verl_reads(leaf, defaults.get(key)), merge=True)
+            except GrammarParseError:
+                # A shell's variable that nobody resolved: the value is not known.
+                OmegaConf.update(source, key, None)
             except (OmegaConfBaseException, AssertionError, TypeError):
                 # A value below a leaf, told as an unknown key already.
                 continue
@@ -86,6 +107,12 @@ def released_versions() -> tuple[str, ...]:
     return tuple(sorted(_stored(), key=release_order))
 
 
+def configurations(version: str) -> tuple[str, ...]:
+    """The primary configurations of a stored version."""
+    return tuple(sorted(_stored()[version]))
+
+
+@lru_cache(maxsize=64)
 def released_schema(version: str, config_name: str) -> Schema:
     """The schema of a stored version.
 

@@ -1,0 +1,1 @@
+"""How exactly launch scripts are read, over verl's public examples."""

@@ -1,0 +1,55 @@
+from dataclasses import replace
+
+import pytest
+
+from autotune.forecast.correction import Correction, MeasuredPeak
+from autotune.forecast.memory import PhasePeak, forecast
+from autotune.forecast.rejection import AuditRecord, is_audited, judge, may_launch
+from tests.forecast.builders import QWEN_7B, flat
+
+
+def made(peak_gb):
+    whole = forecast(flat(), QWEN_7B, 80.0, 8)
+    return replace(whole, phases=(PhasePeak(phase="update_actor", terms={"logits": peak_gb}),))
+
+
+@pytest.mark.parametrize(("peak_gb", "hopeless"), [(60.0, False), (85.0, False), (200.0, True)])
+def test_untaught_only_the_clearly_hopeless_is_rejected(peak_gb, hopeless):
+    assert judge(made(peak_gb), Correction(80.0)).hopeless is hopeless
+
+
+def test_trials_make_it_sure_near_the_limit():
+    taught = Correction(80.0).learn(
+        MeasuredPeak(phase="update_actor", predicted_gb=gb, measured_gb=gb) for gb in (40.0, 55.0, 70.0)
+    )
+    found = judge(made(85.0), taught)
+    assert found.hopeless
+    assert "update_actor would need 85" in found.cause
+    assert not judge(made(76.0), taught).hopeless
+
+
+def test_the_constraint_is_graded_and_never_clipped():
+    assert judge(made(160.0), Correction(80.0)).constraints["memory_update_actor"] == pytest.approx(1.0)
+    assert judge(made(40.0), Correction(80.0)).constraints["memory_update_actor"] == pytest.approx(-0.5)
+
+
+def test_about_one_in_n_rejected_candidates_runs_anyway_and_always_the_same_ones():
+    chosen = [number for number in range(2000) if is_audited(number, every=10)]
+    assert len(chosen) == pytest.approx(200, rel=0.2)
+    assert chosen == [number for number in range(2000) if is_audited(number, every=10)]
+    hopeless = judge(made(200.0), Correction(80.0))
+    launched = [number for number in range(2000) if may_launch(hopeless, number)]
+    assert launched == chosen
+
+
+def test_what_is_not_hopeless_is_always_launched():
+    fine = judge(made(40.0), Correction(80.0))
+    assert all(may_launch(fine, number) for number in range(50))
+
+
+def test_audits_that_survive_end_the_trust():
+    record = AuditRecord()
+    for oom in (True, False, True):
+        record = record.after(ran_out_of_memory=oom)
+    assert record.trusted
+    assert not record.after(ran_out_of_memory=False).trusted
