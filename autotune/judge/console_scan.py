@@ -56,6 +56,8 @@ class ScannedLine:
     number: int
     """1-based, counting every line of the log."""
     text: str
+    may_fail: bool = True
+    """Whether it holds a trigger or follows a traceback's frame; else it only belongs to a run's start."""
 
 
 class ConsoleScan:
@@ -68,6 +70,7 @@ class ConsoleScan:
         self._stream = stream
         self._tail = b""
         self._whole_until = _WHOLE_AT_START
+        self._frame_until = 0
 
     def __iter__(self) -> Iterator[ScannedLine]:
         """The selected lines in order."""
@@ -111,7 +114,8 @@ class ConsoleScan:
             self.lines += 1
             line = lower[at : min(end, at + _LINE_BYTES)]
             self._widen(line)
-            yield ScannedLine(self.lines, _decoded(block[at:end]))
+            may_fail = self.lines <= self._frame_until or any(text in line for text in TRIGGERS)
+            yield ScannedLine(self.lines, _decoded(block[at:end]), may_fail)
             at = end + 1
 
     def _widen(self, line: bytes) -> None:
@@ -119,7 +123,8 @@ class ConsoleScan:
         if any(text in line for text in _START_TRIGGERS):
             self._whole_until = max(self._whole_until, self.lines + _WHOLE_AT_START)
         elif any(text in line for text in _FRAME_TRIGGERS):
-            self._whole_until = max(self._whole_until, self.lines + _WHOLE_AFTER_FRAME)
+            self._frame_until = self.lines + _WHOLE_AFTER_FRAME
+            self._whole_until = max(self._whole_until, self._frame_until)
 
 
 def _hits(lower: bytes) -> list[int]:

@@ -65,7 +65,7 @@ def explain(stream: BinaryIO) -> Explanation:
     scan = ConsoleScan(stream)
     run = _Run()
     for line in scan:
-        if run.is_under_way and parse(line.text[:200]).text.startswith(_RUN_STARTS):
+        if _RUN_STARTS in line.text and run.is_under_way:
             run = _Run(run.reader.line_number)
         run.see(line)
     found = run.explanation()
@@ -116,11 +116,12 @@ class _Run:
         elif row is not None:
             # Nothing in a row of figures failed, and taking its thousands of characters apart is slow.
             return
-        for event in self.reader.feed(line.text, at_s):
-            self.evidence.add(event)
+        if line.may_fail:
+            for event in self.reader.feed(line.text, at_s):
+                self.evidence.add(event)
         if self.reader.phase == "done" and not self.finished_line:
             self.finished_line = line.number
-        if "'" in line.text or "=" in line.text:
+        if self.config.may_tell(line.text):
             self.config.see(parse(line.text))
 
     def explanation(self) -> Explanation:

@@ -26,6 +26,8 @@ _OVERRIDE = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$")
 _LARGEST = 20_000
+_MISSES = 300
+"""Other lines of the same writer after which its print is over."""
 
 
 class PrintedConfig:
@@ -37,11 +39,21 @@ class PrintedConfig:
         self._writer: str | None = None
         self._stack: list[tuple[int, str]] = []
         self._breaks_at = 0
+        self._misses = 0
 
     @property
     def values(self) -> Mapping[str, Value]:
         """Dotted keys with their values; a resolved value that verl printed wins over an override's text."""
         return {**self._overrides, **self._printed}
+
+    def may_tell(self, text: str) -> bool:
+        """A cheap look whether a raw line is worth taking apart."""
+        return (
+            (self._writer is not None and "'" in text)
+            or "{'" in text
+            or " -m " in text
+            or "overrides: " in text
+        )
 
     def see(self, line: ConsoleLine) -> None:
         """Takes in one line of the log."""
@@ -52,13 +64,16 @@ class PrintedConfig:
             self._see_overrides(text)
         opens = _OPENS.match(text)
         if opens is not None and opens["section"] in _TOP_SECTIONS:
-            self._writer, self._stack = line.source, [(1, "")]
+            self._writer, self._stack, self._misses = line.source, [(1, "")], 0
         elif line.source != self._writer:
             return
         elif self._breaks_at and text.startswith("'"):
             # pprint broke the line after a brace; the columns go on counting.
             text = " " * self._breaks_at + text
         elif not _CONTINUES.match(text):
+            self._misses += 1
+            if self._misses > _MISSES:
+                self._writer = None
             return
         self._printed.update(_settings(text, self._stack))
         self._breaks_at = len(text) if text.endswith("{") else 0

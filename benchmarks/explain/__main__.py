@@ -88,11 +88,14 @@ def _table(failures: list[dict[str, Any]], wrong: list[dict[str, str]]) -> None:
 def _ordinary(log: list[str]) -> bytes:
     """Sampled answers as verl prints them, with the run's own lines between."""
     chooser = random.Random(1)
+    steps = log[next(index for index, line in enumerate(log) if "step:" in line) :]
     words = "the answer is number of apples each total has left then add 12 7 = ####".split()
     lines = []
     for index in range(30_000):
         text = " ".join(chooser.choice(words) for _ in range(40))
-        lines.append(log[index % len(log)] if index % 50 == 0 else f"(TaskRunner pid=7) [response] {text}")
+        lines.append(
+            steps[index // 50 % len(steps)] if index % 50 == 0 else f"(TaskRunner pid=7) [response] {text}"
+        )
     return "\n".join([*lines, ""]).encode()
 
 

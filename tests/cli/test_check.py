@@ -79,7 +79,9 @@ def test_a_launch_script_is_read_and_what_it_does_not_tell_is_not_judged(capsys:
 
 def test_the_machine_named_counts(capsys: Any, tmp_path: Path) -> None:
     file = tmp_path / "verl.yaml"
-    file.write_text(yaml.safe_dump(nested({**SOUND, "actor_rollout_ref.model.path": "Qwen/Qwen2.5-7B-Instruct"})))
+    file.write_text(
+        yaml.safe_dump(nested({**SOUND, "actor_rollout_ref.model.path": "Qwen/Qwen2.5-7B-Instruct"}))
+    )
     code, answer = checked(capsys, str(file), "--gpus", "8xH100-80GB")
     assert (code, answer["forecast"]["fits"]) == (0, True)
     assert {"capacity_gb", "fits", "phases", "largest"} == set(answer["forecast"])
@@ -121,7 +123,9 @@ def test_a_composed_configuration_is_judged_by_what_is_the_users_own(capsys: Any
         ("verl.yaml", "data: {}\n", ["--verl-version", "0.2.0"]),
     ],
 )
-def test_what_cannot_be_checked(capsys: Any, tmp_path: Path, name: str, text: str | None, options: list[str]) -> None:
+def test_what_cannot_be_checked(
+    capsys: Any, tmp_path: Path, name: str, text: str | None, options: list[str]
+) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
     assert exit_code_of(["check", str(tmp_path / name), *options, "--json"]) == 2

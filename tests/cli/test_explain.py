@@ -24,7 +24,11 @@ def answer(capsys: Any, log: str) -> dict[str, Any]:
 
 def test_the_fields_of_a_failure(capsys: Any) -> None:
     found = answer(capsys, OOM)
-    assert (found["kind"], found["phase"], found["group"]) == ("oom_gpu_log_prob", "old_log_prob", "candidate")
+    assert (found["kind"], found["phase"], found["group"]) == (
+        "oom_gpu_log_prob",
+        "old_log_prob",
+        "candidate",
+    )
     assert "can't allocate memory" in found["line"]["text"]
     assert found["line"]["number"] == 313
     assert found["retry"] is False

@@ -7,7 +7,10 @@ from autotune.judge.console_metrics import metric_row, steps_asked
     ("line", "values"),
     [
         ("step:3 - a/b:1.5 - c:2", {"a/b": 1.5, "c": 2.0}),
-        ("\x1b[36m(TaskRunner pid=1)\x1b[0m step:3 - a:nan - b:inf - c:-1e-05", {"a": None, "b": None, "c": -1e-5}),
+        (
+            "\x1b[36m(TaskRunner pid=1)\x1b[0m step:3 - a:nan - b:inf - c:-1e-05",
+            {"a": None, "b": None, "c": -1e-5},
+        ),
         ("(main_task pid=1) step:3 - a:np.float64(0.25) - b:tensor(2.)", {"a": 0.25, "b": 2.0}),
         ("step:3 - val-core/gsm8k/acc/mean@1:0.5 - text:word", {"val-core/gsm8k/acc/mean@1": 0.5}),
     ],

@@ -30,7 +30,9 @@ def required_texts(sequence):
         if code is codes.LITERAL:
             run += chr(value)
             continue
-        letters = {chr(one).lower() for kind, one in value if kind is codes.LITERAL} if code is codes.IN else set()
+        letters = (
+            {chr(one).lower() for kind, one in value if kind is codes.LITERAL} if code is codes.IN else set()
+        )
         if len(letters) == 1 and len(value) == 2:
             run += letters.pop()
             continue

@@ -45,7 +45,9 @@ def other_numbers(line):
     kept = r"(-1\b|SeqNum=\d+|error: 2\b|over \d+% full|Value error|\d+ validation|cuda:\d|\d+%\|)"
     parts = re.split(kept, line)
     return "".join(
-        part if index % 2 else re.sub(r"(?<![\w.])([1-9]\d{2,})(?![\w.])", lambda m: m[1][::-1].replace("0", "3"), part)
+        part
+        if index % 2
+        else re.sub(r"(?<![\w.])([1-9]\d{2,})(?![\w.])", lambda m: m[1][::-1].replace("0", "3"), part)
         for index, part in enumerate(parts)
     )
 
@@ -180,7 +182,11 @@ def test_a_device_fault_after_nan_gradients_is_their_consequence():
 
 def test_memory_that_grew_step_by_step_is_a_leak():
     remote = "ray.exceptions.RayTaskError(OutOfMemoryError): ray::WorkerDict.actor_rollout_ref_update_actor()"
-    end = [remote, '  File "/a/torch/nn/module.py", line 3, in forward', "torch.OutOfMemoryError: CUDA out of memory."]
+    end = [
+        remote,
+        '  File "/a/torch/nn/module.py", line 3, in forward',
+        "torch.OutOfMemoryError: CUDA out of memory.",
+    ]
     growing = rows(30, **{"perf/max_memory_allocated_gb": lambda i: 30 + i})
     steady = rows(30, **{"perf/max_memory_allocated_gb": lambda i: 60})
     assert explained([*growing, *end]).kind == "oom_gpu_leak"

@@ -36,7 +36,12 @@ PREFIX = ("verl", "overrides")
 
 def mend(text, to_set=None, remove=(), prefix=PREFIX):
     finding = Finding(
-        rule="r", severity=Severity.ERROR, key="k", found="", message="", fix=Fix(set=to_set or {}, remove=remove)
+        rule="r",
+        severity=Severity.ERROR,
+        key="k",
+        found="",
+        message="",
+        fix=Fix(set=to_set or {}, remove=remove),
     )
     return mended(parse_yaml(text, "file", "job file"), text, prefix, [finding])
 
@@ -44,7 +49,12 @@ def mend(text, to_set=None, remove=(), prefix=PREFIX):
 @pytest.mark.parametrize(
     ("to_set", "remove", "old", "new"),
     [
-        ({"data.train_batch_size": 32}, (), "data.train_batch_size: 64   # prompts", "data.train_batch_size: 32   # prompts"),
+        (
+            {"data.train_batch_size": 32},
+            (),
+            "data.train_batch_size: 64   # prompts",
+            "data.train_batch_size: 32   # prompts",
+        ),
         ({"data.quoted": None}, (), '"data.quoted": 1', '"data.quoted": null'),
         ({"data.added": True}, (), "+data.added: [1, 2]", "+data.added: true"),
         ({"trainer.nnodes": "a: b"}, (), "trainer.nnodes: 1", "trainer.nnodes: 'a: b'"),
@@ -70,7 +80,12 @@ def test_a_job_file_changes_in_one_place(to_set, remove, old, new):
             "      lr: 1e-6\n    grad_clip: 0.1\n",
             "      lr: 1e-6\n      clip_grad: 0.1\n",
         ),
-        ({"actor_rollout_ref.model.lora_rank": 8}, (), "    grad_clip: 0.1\n", "    grad_clip: 0.1\n  model: {lora_rank: 8}\n"),
+        (
+            {"actor_rollout_ref.model.lora_rank": 8},
+            (),
+            "    grad_clip: 0.1\n",
+            "    grad_clip: 0.1\n  model: {lora_rank: 8}\n",
+        ),
     ],
 )
 def test_a_nested_yaml_changes_in_one_place(to_set, remove, old, new):

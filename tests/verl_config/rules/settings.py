@@ -40,7 +40,12 @@ QWEN_7B: dict[str, Any] = {
 
 
 def setting(
-    *, version: str = "0.9.1", gpus: int = 8, config_name: str = "ppo_trainer", drop: tuple[str, ...] = (), **more: Any
+    *,
+    version: str = "0.9.1",
+    gpus: int = 8,
+    config_name: str = "ppo_trainer",
+    drop: tuple[str, ...] = (),
+    **more: Any,
 ) -> Setting:
     """The sound configuration; `values` go over it, keys with `+` as a user writes them."""
     values = {**SOUND, **more.pop("values", {})}

@@ -66,8 +66,11 @@ SPOILED = {
     "resume_path_unread": {"values": {"trainer.resume_from_path": "checkpoints/global_step_5"}},
     "too_few_ray_cpus": {"values": {"ray_kwargs.ray_init.num_cpus": 8}},
     "remote_code": {"model": {**QWEN_7B, "auto_map": {"AutoModel": "modeling.Mine"}}},
-    "deprecated_micro_batch": {"values": {f"{ACTOR}.ppo_micro_batch_size": 64}, "version": "0.7.1",
-                               "drop": (f"{ACTOR}.ppo_micro_batch_size_per_gpu",)},
+    "deprecated_micro_batch": {
+        "values": {f"{ACTOR}.ppo_micro_batch_size": 64},
+        "version": "0.7.1",
+        "drop": (f"{ACTOR}.ppo_micro_batch_size_per_gpu",),
+    },
     "deprecated_warmup_style": {"values": {f"{ACTOR}.optim.warmup_style": "cosine"}},
     "unknown_logger": {"values": {"trainer.logger": ["console", "weights_and_biases"]}},
     "changed_default": {},
@@ -99,8 +102,11 @@ def test_a_fix_mends_what_it_is_for(id_):
         given.update(finding.fix.set)
         for key in finding.fix.remove:
             given.pop(key, None)
-    environment = {name: value for name, value in spoiled.environment.items() if name not in {
-        key for finding in hits for key in finding.fix.remove}}
+    environment = {
+        name: value
+        for name, value in spoiled.environment.items()
+        if name not in {key for finding in hits for key in finding.fix.remove}
+    }
     left = {(f.rule, f.key) for f in findings(replace(spoiled, given=given, environment=environment))}
     assert left.isdisjoint({(finding.rule, finding.key) for finding in hits})
 
@@ -124,7 +130,10 @@ def test_a_value_that_nobody_knows_is_not_judged():
         ("trainer.fsdp_config.param_offload", f"{ACTOR}.fsdp_config.param_offload"),
         ("trainer.gpu_memory_utilization", f"{ROLLOUT}.gpu_memory_utilization"),
         ("algorithm.kl_loss_coef", f"{ACTOR}.kl_loss_coef"),
-        (f"{ROLLOUT}.update_weights_bucket_megabytes", f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"),
+        (
+            f"{ROLLOUT}.update_weights_bucket_megabytes",
+            f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes",
+        ),
         ("critic.model.fsdp_config.param_offload", "critic.fsdp.param_offload"),
     ],
 )
@@ -156,7 +165,12 @@ def test_a_plus_lets_a_new_key_through_unless_it_is_known_to_be_nobodys():
         ("0.7.1", "reward_keys_moved", {"custom_reward_function.path": "r.py"}, False),
         ("0.7.1", "rollout_engine", {f"{ROLLOUT}.name": "hf"}, False),
         ("0.9.1", "kl_in_reward_off", {"algorithm.kl_ctrl.kl_coef": 0.0}, False),
-        ("0.9.1", "kl_in_reward_off", {"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.kl_coef": 0.1}, False),
+        (
+            "0.9.1",
+            "kl_in_reward_off",
+            {"algorithm.use_kl_in_reward": True, "algorithm.kl_ctrl.kl_coef": 0.1},
+            False,
+        ),
         ("0.9.1", "expandable_segments", {f"{ROLLOUT}.free_cache_engine": False}, False),
     ],
 )
