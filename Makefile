@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check unit engines install browser clean
+.PHONY: demo test check unit engines install browser bench-explain bench-forecast clean
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -24,8 +24,8 @@ test: check unit engines
 
 # Style, types and the import rule.
 check: install
-	$(BIN)/ruff check autotune tests
-	$(BIN)/ruff format --check autotune tests
+	$(BIN)/ruff check autotune tests benchmarks
+	$(BIN)/ruff format --check autotune tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -39,6 +39,13 @@ engines: install browser
 
 browser:
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+
+# Each prints a table, then one JSON line.
+bench-explain: install
+	$(BIN)/python -m benchmarks.explain
+
+bench-forecast: install
+	$(BIN)/python -m benchmarks.forecast
 
 clean:
 	rm -rf .venv .tiny

@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 
 from autotune.clock import Clock
 from autotune.controller.flight import Flight
+from autotune.controller.memory_grades import oom_peak_frac
 from autotune.controller.progress import Watcher
-from autotune.errors import AutotuneError, Fault, UserCodeError
-from autotune.forecast.peak_model import micro_batch_tokens, predicted_peak_frac
+from autotune.controller.wording import outcome_line, users_fault
+from autotune.errors import AutotuneError
 from autotune.job.model import Job, StageSection
 from autotune.job.paths import JobPaths
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.judge.evidence import Evidence
 from autotune.judge.verdict import judge_attempt
 from autotune.ladder import acceptance, strategy
-from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt
+from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt, machine_at_fault
 from autotune.ladder.objective import constraints, intermediate, objective
 from autotune.ladder.view import StageView, TrialView
 from autotune.records import (
@@ -95,7 +96,6 @@ class StageClimb:
         self._first = first
         self._views: dict[int, TrialView] = {}
         self._overrides: dict[int, Overrides] = {}
-        self._flats: dict[int, Mapping[str, Value]] = {}
         self._open: list[Flight] = []
         stored = services.store.trials()
         self._told_before = sum(trial.ended_utc is not None for trial in stored if trial.stage is not stage)
@@ -223,6 +223,8 @@ class StageClimb:
         )
         self._booked_device_s += device_s
         self.flights.pop(flight.attempt_id, None)
+        if flight.role is AttemptRole.MEASURE:
+            flight.rows = flight.evidence.rows
         if verdict.outcome is Outcome.STOPPED:
             return  # the trial stays open: the same command launches it again
         flight.attempts.append(EndedAttempt(flight.role, verdict))
@@ -238,27 +240,15 @@ class StageClimb:
             return
         self.tell(flight, following.verdict)
         if isinstance(following, Abandon):
-            raise StudyStopError(_abandoned(self.stage, flight, following.verdict))
-        self._break_circuit()
-
-    def _break_circuit(self) -> None:
-        """Two trials in a row ended by the machine: a third would only cost."""
-        latest = self.view().ended[-2:]
-        verdicts = [trial.verdict for trial in latest if trial.verdict is not None]
-        if len(verdicts) == 2 and all(v.outcome is Outcome.INFRASTRUCTURE for v in verdicts):
-            causes = "; ".join(v.failure.cause for v in verdicts if v.failure is not None)
-            numbers = " and ".join(f"#{trial.number}" for trial in latest)
-            raise StudyStopError(
-                AutotuneError(
-                    f"{self.stage.value}: the machine ended trials {numbers} in a row ({causes}); "
-                    "mend it and run the same command again"
-                )
-            )
+            raise StudyStopError(users_fault(self.stage, flight, following.verdict))
+        broken = machine_at_fault(self.view().ended)
+        if broken is not None:
+            message = f"{self.stage.value}: {broken}; mend it and run the same command again"
+            raise StudyStopError(AutotuneError(message))
 
     def tell(self, flight: Flight, verdict: Verdict) -> None:
         """Ends the trial in the store, then in Optuna; a crash between is mended on resumption."""
-        rows = [row for row in flight.evidence.rows if flight.role is AttemptRole.MEASURE]
-        view = self._judged(flight, verdict, rows)
+        view = self._judged(flight, verdict)
         self.know(view, flight.overrides)
         told = self.telling_of(view)
         self._services.store.end_trial(
@@ -270,17 +260,16 @@ class StageClimb:
             at_utc=self._services.clock.utc_now(),
         )
         self._study.tell(flight.number, told)
-        self._services.watcher.say(_outcome_line(self.stage, view))
+        self._services.watcher.say(outcome_line(self.stage, view))
 
     def telling_of(self, view: TrialView) -> Telling:
         """What Optuna is to be told of an ended trial."""
         assert view.verdict is not None
+        peak_frac = oom_peak_frac(view, self._views.values(), self._flat)
         return telling(
             view.verdict,
             objective=view.objective,
-            constraints=constraints(
-                self.stage, self.section, view.verdict, predicted_peak_frac=self._predicted_peak_frac(view)
-            ),
+            constraints=constraints(self.stage, self.section, view.verdict, predicted_peak_frac=peak_frac),
             accepted=view.accepted,
             origin=view.candidate.origin,
         )
@@ -295,15 +284,15 @@ class StageClimb:
         self._services.watcher.say(f"{self.stage.value}: {result.statement}")
         return result
 
-    def _judged(self, flight: Flight, verdict: Verdict, rows: list[MetricRow]) -> TrialView:
+    def _judged(self, flight: Flight, verdict: Verdict) -> TrialView:
         metric = self._services.job.guards.kl_metric
         view = TrialView(
             number=flight.number,
             candidate=flight.candidate,
             verdict=verdict,
             objective=objective(self.stage, verdict),
-            rewards=curve(rows, "critic/rewards/mean"),
-            kls=curve(rows, metric),
+            rewards=curve(flight.rows, "critic/rewards/mean"),
+            kls=curve(flight.rows, metric),
         )
         # The trial counts towards its own baseline, so that a repeat is compared with what it is.
         trials = {**self._views, view.number: view}
@@ -311,23 +300,8 @@ class StageClimb:
         accepted = acceptance.is_accepted(self.section, verdict, strategy.baseline(stage_view))
         return replace(view, accepted=accepted)
 
-    def _predicted_peak_frac(self, view: TrialView) -> float | None:
-        failure = view.verdict.failure if view.verdict else None
-        if failure is None or not failure.kind.startswith("oom_"):
-            return None
-        phase = failure.phase
-        known = []
-        for other in self._views.values():
-            peak = other.verdict.figures.peak_by_phase_frac.get(phase) if other.verdict else None
-            tokens = micro_batch_tokens(self._flat(other.number), phase)
-            if other.number != view.number and peak is not None and tokens is not None:
-                known.append((tokens, peak))
-        return predicted_peak_frac(known, micro_batch_tokens(self._flat(view.number), phase))
-
     def _flat(self, number: int) -> Mapping[str, Value]:
-        if number not in self._flats:
-            self._flats[number] = self._services.preparer.resolve(self._overrides[number]).flat
-        return self._flats[number]
+        return self._services.preparer.resolve(self._overrides[number]).flat
 
     def _reject(self, flight: Flight, role: AttemptRole, refusal: Refusal) -> None:
         failure = Failure(
@@ -345,36 +319,3 @@ def curve(rows: list[MetricRow], key: str) -> tuple[float, ...]:
     """The values of one metric by step, NaN and missing ones left out."""
     values = (row.values.get(key) for row in rows)
     return tuple(value for value in values if value is not None)
-
-
-def _outcome_line(stage: StageName, view: TrialView) -> str:
-    assert view.verdict is not None
-    figures, failure = view.verdict.figures, view.verdict.failure
-    parts = [
-        f"{stage.value} #{view.number}: {view.verdict.outcome.value}{', accepted' if view.accepted else ''}"
-    ]
-    if failure is not None:
-        parts.append(f"{failure.kind} in {failure.phase}: {failure.cause}")
-    if figures.peak_memory_frac is not None:
-        parts.append(f"peak memory {figures.peak_memory_frac:.0%}")
-    if figures.tokens_per_s_per_gpu is not None:
-        parts.append(f"{figures.tokens_per_s_per_gpu:.0f} tokens/s/GPU")
-    if figures.reward is not None:
-        parts.append(f"reward {figures.reward:.3f}")
-    if figures.kl is not None:
-        parts.append(f"KL {figures.kl:.4f}")
-    return "; ".join(parts)
-
-
-def _abandoned(stage: StageName, flight: Flight, verdict: Verdict) -> UserCodeError:
-    failure = verdict.failure
-    assert failure is not None
-    return UserCodeError(
-        Fault(
-            where=f"{stage.value} #{flight.number}",
-            key=failure.kind,
-            found=failure.line or failure.cause,
-            next_step=f"{failure.cause} Mend it and run the same command again; "
-            f"`autotune show {flight.number} --stage {stage.value}` has the console log",
-        )
-    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autotune.judge.evidence import Evidence
 from autotune.ladder.flight import EndedAttempt
-from autotune.records import AttemptRole, Candidate, Overrides
+from autotune.records import AttemptRole, Candidate, MetricRow, Overrides
 
 
 @dataclass(kw_only=True)
@@ -28,3 +28,5 @@ class Flight:
     started_s: float = 0.0
     evidence: Evidence = field(default_factory=Evidence)
     end_asked: bool = False
+    rows: list[MetricRow] = field(default_factory=list)
+    """Of the latest measuring attempt; a certificate's are no curve of the stage."""

@@ -103,6 +103,8 @@ def _end_interrupted(
             guards=services.job.guards,
         )
         flight.evidence = evidence
+        if attempt.role is AttemptRole.MEASURE:
+            flight.rows = evidence.rows
     else:
         verdict = _interrupted(evidence, steps)
     services.store.end_attempt(

@@ -15,6 +15,7 @@ from typing import Union
 from autotune.job.model import StageSection, SurviveStage
 from autotune.judge.kinds import facts
 from autotune.ladder.acceptance import is_accepted
+from autotune.ladder.view import TrialView
 from autotune.records import AttemptRole, Figures, Outcome, Verdict
 
 
@@ -100,3 +101,18 @@ def _worst_memory(measured: Figures, proof: Figures) -> Figures:
         peak_memory_phase=higher.peak_memory_phase,
         peak_by_phase_frac=by_phase,
     )
+
+
+def machine_at_fault(ended: Sequence[TrialView]) -> str | None:
+    """Why a third trial would only cost: the last two were both ended by the machine. None while all is well.
+
+    Args:
+        ended: The stage's ended trials, in the order of their numbers.
+    """
+    latest = [trial for trial in ended[-2:] if trial.verdict is not None]
+    faults = [trial for trial in latest if trial.verdict and trial.verdict.outcome is Outcome.INFRASTRUCTURE]
+    if len(faults) < 2:
+        return None
+    causes = "; ".join(t.verdict.failure.cause for t in faults if t.verdict and t.verdict.failure)
+    numbers = " and ".join(f"#{trial.number}" for trial in faults)
+    return f"the machine ended trials {numbers} in a row ({causes})"

@@ -89,7 +89,24 @@ def _ordinary(log: list[str]) -> bytes:
     """Sampled answers as verl prints them, with the run's own lines between."""
     chooser = random.Random(1)
     steps = log[next(index for index, line in enumerate(log) if "step:" in line) :]
-    words = "the answer is number of apples each total has left then add 12 7 = ####".split()
+    words = [
+        "the",
+        "answer",
+        "is",
+        "number",
+        "of",
+        "apples",
+        "each",
+        "total",
+        "has",
+        "left",
+        "then",
+        "add",
+        "12",
+        "7",
+        "=",
+        "####",
+    ]
     lines = []
     for index in range(30_000):
         text = " ".join(chooser.choice(words) for _ in range(40))

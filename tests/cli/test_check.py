@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from autotune.cli.app import exit_code_of
+from autotune.verl_config.schema.released import released_schema
 from tests.verl_config.rules.settings import ACTOR, ROLLOUT, SOUND
 
 SCRIPT = """\
@@ -104,7 +105,6 @@ def test_fixes_are_written_until_nothing_is_left(capsys: Any, tmp_path: Path) ->
 
 
 def test_a_composed_configuration_is_judged_by_what_is_the_users_own(capsys: Any, tmp_path: Path) -> None:
-    from autotune.verl_config.schema.released import released_schema  # noqa: PLC0415
 
     whole = released_schema("0.9.1", "ppo_trainer").resolved(SOUND)
     file = tmp_path / "config.yaml"

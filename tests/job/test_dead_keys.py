@@ -2,9 +2,9 @@
 
 import pytest
 
+from autotune.job.dead_keys import DEAD_KEYS, DEAD_SECTIONS, why_dead
 from autotune.job.model import VerlSection
 from autotune.verl_config.compose import compose
-from autotune.job.dead_keys import DEAD_KEYS, DEAD_SECTIONS, why_dead
 
 
 @pytest.mark.parametrize(

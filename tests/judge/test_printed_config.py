@@ -66,7 +66,8 @@ def test_a_recorded_run():
 @pytest.mark.parametrize(
     "line",
     [
-        "+ python3 -m verl.trainer.main_ppo data.train_batch_size=64 +data.x.y=null trainer.val_before_train=False",
+        "+ python3 -m verl.trainer.main_ppo data.train_batch_size=64 +data.x.y=null"
+        " trainer.val_before_train=False",
         "Error executing job with overrides: ['data.train_batch_size=64', '+data.x.y=null',"
         " 'trainer.val_before_train=False']",
     ],

@@ -108,14 +108,14 @@ def test_without_values_the_keys_are_named_all_the_same():
         ),
         (
             "config_validation",
-            "AssertionError: max_token_len must be greater than the sequence length. Got max_token_len=16384 and"
-            " max_seq_len=40960",
+            "AssertionError: max_token_len must be greater than the sequence length. Got"
+            " max_token_len=16384 and max_seq_len=40960",
             {ACTOR + "ppo_max_token_len_per_gpu": (16384, 40960)},
         ),
         (
             "oom_gpu_rollout_init",
-            "ValueError: Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than desired GPU memory"
-            " utilization (0.9, 19.84 GiB).",
+            "ValueError: Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than desired"
+            " GPU memory utilization (0.9, 19.84 GiB).",
             {ROLLOUT + "gpu_memory_utilization": (0.6, 0.88)},
         ),
         (
@@ -125,7 +125,8 @@ def test_without_values_the_keys_are_named_all_the_same():
         ),
         (
             "config_validation",
-            "Weight model.embed_tokens.weight(151936, 5120) fp32 = 3.11GB is too large for the 2048 MB bucket.",
+            "Weight model.embed_tokens.weight(151936, 5120) fp32 = 3.11GB is too large for the"
+            " 2048 MB bucket.",
             {ROLLOUT + "checkpoint_engine.update_weights_bucket_megabytes": (2048, 4096)},
         ),
         (
@@ -147,7 +148,10 @@ def test_the_line_prescribes(kind, line, expected):
 
 
 def test_an_engine_without_free_memory_is_never_told_to_grow():
-    line = "Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than desired GPU memory utilization (0.9"
+    line = (
+        "Free memory on device cuda:1 (19.77/22.05 GiB) on startup is less than desired GPU memory"
+        " utilization (0.9, 19.84 GiB)."
+    )
     assert moves("oom_gpu_rollout_init", line)[ROLLOUT + "gpu_memory_utilization"] == (0.6, 0.88)
 
 

@@ -1,0 +1,43 @@
+"""What the controller says of a trial: one line for the watcher, one fault for the user."""
+
+from __future__ import annotations
+
+from autotune.controller.flight import Flight
+from autotune.errors import Fault, UserCodeError
+from autotune.ladder.view import TrialView
+from autotune.records import StageName, Verdict
+
+
+def outcome_line(stage: StageName, view: TrialView) -> str:
+    """Outcome, cause and figures of an ended trial."""
+    assert view.verdict is not None
+    figures, failure = view.verdict.figures, view.verdict.failure
+    parts = [
+        f"{stage.value} #{view.number}: {view.verdict.outcome.value}{', accepted' if view.accepted else ''}"
+    ]
+    if failure is not None:
+        parts.append(f"{failure.kind} in {failure.phase}: {failure.cause}")
+    if figures.peak_memory_frac is not None:
+        parts.append(f"peak memory {figures.peak_memory_frac:.0%}")
+    if figures.tokens_per_s_per_gpu is not None:
+        parts.append(f"{figures.tokens_per_s_per_gpu:.0f} tokens/s/GPU")
+    if figures.reward is not None:
+        parts.append(f"reward {figures.reward:.3f}")
+    if figures.kl is not None:
+        parts.append(f"KL {figures.kl:.4f}")
+    return "; ".join(parts)
+
+
+def users_fault(stage: StageName, flight: Flight, verdict: Verdict) -> UserCodeError:
+    """The message that stops the study where the user's own code or data is at fault."""
+    failure = verdict.failure
+    assert failure is not None
+    return UserCodeError(
+        Fault(
+            where=f"{stage.value} #{flight.number}",
+            key=failure.kind,
+            found=failure.line or failure.cause,
+            next_step=f"{failure.cause} Mend it and run the same command again; "
+            f"`autotune show {flight.number} --stage {stage.value}` has the console log",
+        )
+    )
