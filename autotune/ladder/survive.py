@@ -24,12 +24,11 @@ def next_move(view: StageView) -> Move:
     repair = _next_repair(view)
     if repair is not None:
         return Propose(repair)
-    safest = Candidate(params=safest_point(view.space), origin="checklist: every memory knob at its safest")
-    if not view.has_tried(safest):
-        return Propose(safest)
     if view.running and accepted + len(view.running) >= view.section.accepted_wanted:
+        # What runs may be all that is wanted; a safer point beside it would win by head-room alone.
         return Wait()
-    return Sample()
+    safest = Candidate(params=safest_point(view.space), origin="checklist: every memory knob at its safest")
+    return Sample() if view.has_tried(safest) else Propose(safest)
 
 
 def _next_repair(view: StageView) -> Candidate | None:

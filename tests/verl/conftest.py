@@ -11,13 +11,10 @@ import pytest
 
 from autotune.verl_plugin.tiny_job import make_tiny_job
 from tests.verl import stories
-from tests.verl.stories import ACTOR, LOG_PROB, MICRO_BATCH, REFERENCE, Told, run, tiny_job, write_reward
+from tests.verl.small_ladder import Climbed, climb
+from tests.verl.stories import ACTOR, LOG_PROB, REFERENCE, Told, run, tiny_job, write_reward
 
 Story = Callable[[Path, Path], Told]
-
-
-def oom_actor_update(folder: Path, tiny: Path) -> Told:
-    return run(tiny_job(folder, tiny, {MICRO_BATCH: 64}))
 
 
 def oom_log_prob(folder: Path, tiny: Path) -> Told:
@@ -47,7 +44,7 @@ def silent_hang(folder: Path, tiny: Path) -> Told:
 
 
 def killed_worker(folder: Path, tiny: Path) -> Told:
-    stages = {"survive": {"search_space": "survive_tiny_cpu", "steps": 10, "trials": 1, "certificate": None}}
+    stages = {"survive": {"search_space": "survive_tiny_cpu", "steps": 4, "trials": 1, "certificate": None}}
     return run(tiny_job(folder, tiny, stages=stages), stories.kill_a_worker)
 
 
@@ -77,7 +74,6 @@ def ppo_with_critic_on_two_ranks(folder: Path, tiny: Path) -> Told:
 STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
-        oom_actor_update,
         oom_log_prob,
         nan_reward,
         non_finite_gradient,
@@ -111,23 +107,38 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def told(
+def running(
     request: pytest.FixtureRequest, tiny: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Told]]:
-    """What came of a story; all that the selected tests name are started with the first one asked for."""
-    wanted = " ".join(item.name for item in request.session.items)
-    names = [name for name in STORIES if name in wanted]
+) -> Iterator[dict[str, Future[Any]]]:
+    """All that the selected tests need, started at once, two at a time: one alone leaves a core idle."""
+    wanted = " ".join(item.nodeid for item in request.session.items)
     root = tmp_path_factory.mktemp("stories")
     with ThreadPoolExecutor(max_workers=2) as pool:
-        running: dict[str, Future[Told]] = {
-            name: pool.submit(STORIES[name], root / name.replace("_", "-"), tiny) for name in names
-        }
-
-        def of(name: str) -> Told:
-            story = running[name].result()
-            TIMES[name] = stories.times_of(story)
-            return story
-
-        yield of
-        for future in running.values():
+        futures: dict[str, Future[Any]] = {}
+        if "test_ladder" in wanted:
+            futures["ladder"] = pool.submit(climb, root / "small-ladder", tiny)
+        for name, story in STORIES.items():
+            if name in wanted:
+                futures[name] = pool.submit(story, root / name.replace("_", "-"), tiny)
+        yield futures
+        for future in futures.values():
             future.cancel()
+
+
+@pytest.fixture(scope="session")
+def ladder(running: dict[str, Future[Any]]) -> Climbed:
+    """The small ladder, once it has ended."""
+    climbed: Climbed = running["ladder"].result()
+    return climbed
+
+
+@pytest.fixture(scope="session")
+def told(running: dict[str, Future[Any]]) -> Callable[[str], Told]:
+    """What came of a story, once it has ended."""
+
+    def of(name: str) -> Told:
+        story: Told = running[name].result()
+        TIMES[name] = stories.times_of(story)
+        return story
+
+    return of
