@@ -10,6 +10,7 @@ from typing import Optional
 
 import typer
 
+from autotune.cli.printing import print_json
 from autotune.cli.selection import JobOption, select
 from autotune.errors import StoreError
 from autotune.search.dashboard import serve
@@ -21,6 +22,7 @@ _REFRESH_S = 10.0
 def dashboard(
     job: Optional[str] = JobOption,
     port: int = typer.Option(8080, min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one."),
+    as_json: bool = typer.Option(False, "--json", help="Print the address as one JSON object."),
 ) -> None:
     """Serve the studies on 127.0.0.1 from a snapshot that is renewed while a job runs."""
     url = select(job).url
@@ -29,7 +31,14 @@ def dashboard(
         snapshot(url, copy)
         threading.Thread(target=_renew, args=(url, copy), daemon=True).start()
         with suppress(KeyboardInterrupt):
-            serve(copy, port=port, announce=lambda address: typer.echo(f"{address} (Ctrl-C ends it)"))
+            serve(copy, port=port, announce=lambda address: _announce(address, as_json=as_json))
+
+
+def _announce(address: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"address": address})
+    else:
+        typer.echo(f"{address} (Ctrl-C ends it)")
 
 
 def _renew(url: str, copy: Path) -> None:

@@ -24,6 +24,7 @@ from autotune.records import (
     Failure,
     FailureGroup,
     Figures,
+    GuardStop,
     Outcome,
     Verdict,
 )
@@ -78,23 +79,27 @@ def _open_flight(climb: StageClimb, trial: StoredTrial, services: Services) -> F
         verdict = attempt.verdict
         if attempt.ended_utc is None:
             verdict = _end_interrupted(climb, flight, attempt, services)
-        if verdict is not None and verdict.outcome is not Outcome.STOPPED:
-            flight.role = attempt.role
-            flight.attempts.append(EndedAttempt(attempt.role, verdict))
+        if verdict is None or verdict.outcome is Outcome.STOPPED:
+            continue
+        flight.role = attempt.role
+        flight.attempts.append(EndedAttempt(attempt.role, verdict))
+        if attempt.role is AttemptRole.MEASURE:
+            flight.rows = services.store.metric_rows(attempt.attempt_id)
     return flight
 
 
 def _end_interrupted(
     climb: StageClimb, flight: Flight, attempt: StoredAttempt, services: Services
 ) -> Verdict | None:
-    """Ends what lives of the attempt; its verdict where verl had come to an end of its own, else None."""
+    """Ends what lives of the attempt; its verdict where verl or a guard had ended it before, else None."""
     paths = AttemptPaths(Path(attempt.folder))
     end = end_orphan(paths)
     events: list[Event] = read_attempt(paths)
     services.store.add_events(attempt.attempt_id, events, services.clock.utc_now())
     steps = steps_of(climb.section, attempt.role)
-    evidence = Evidence.from_events(events)
-    adopted = not end.lost and not end.asked
+    stops = [event for event in services.store.events(attempt.attempt_id) if isinstance(event, GuardStop)]
+    evidence = Evidence.from_events([*stops, *events])
+    adopted = not end.lost and (bool(stops) or not end.asked)
     if adopted:
         verdict = judge_attempt(
             evidence,
@@ -102,9 +107,6 @@ def _end_interrupted(
             warmup_steps=min(climb.section.warmup_steps, max(steps - 1, 0)),
             guards=services.job.guards,
         )
-        flight.evidence = evidence
-        if attempt.role is AttemptRole.MEASURE:
-            flight.rows = evidence.rows
     else:
         verdict = _interrupted(evidence, steps)
     services.store.end_attempt(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -10,6 +11,7 @@ import pytest
 
 from autotune.controller.ladder_run import run_ladder
 from autotune.errors import AutotuneError, InputError, NothingFeasibleError, StoppedError, UserCodeError
+from autotune.job.paths import AttemptPaths
 from autotune.records import (
     AttemptEnd,
     AttemptRole,
@@ -21,6 +23,7 @@ from autotune.records import (
     PhaseMark,
     StageName,
 )
+from autotune.trial.supervisor import write_end
 from tests.controller.conftest import LR, MICRO_BATCH, AgreeableValidator, job_of, synthetic_verl, value_of
 
 STAGES = tuple(StageName)
@@ -234,18 +237,40 @@ def test_a_later_stage_needs_the_one_before(rig: Any) -> None:
         run_ladder(one.services, one.controller, [StageName.SPEED])
 
 
-def test_a_guard_ends_a_drifting_trial(rig: Any) -> None:
-    def drifts(request: Any, tree: dict[str, Any]) -> list[Event]:
-        events = synthetic_verl(request, tree)
-        return [
-            replace(event, values={**event.values, "actor/kl_loss": 9.0})
-            if isinstance(event, MetricRow)
-            else event
-            for event in events
-        ]
+def drifting(request: Any, tree: dict[str, Any]) -> list[Event]:
+    """As the synthetic verl, with a KL far over every limit."""
+    events = synthetic_verl(request, tree)
+    return [
+        replace(event, values={**event.values, "actor/kl_loss": 9.0})
+        if isinstance(event, MetricRow)
+        else event
+        for event in events
+    ]
 
-    with rig(drifts) as one, pytest.raises(NothingFeasibleError):
+
+def test_a_guard_ends_a_drifting_trial(rig: Any) -> None:
+    with rig(drifting) as one, pytest.raises(NothingFeasibleError):
         run_ladder(one.services, one.controller, STAGES)
     with rig() as two:
         kinds = {t.verdict.failure.kind for t in two.store.trials() if t.verdict.failure}
     assert "kl_drift" in kinds
+
+
+def test_a_guards_decision_outlives_a_crash(rig: Any) -> None:
+    with rig(drifting) as one:
+
+        def crash(attempt_id: str, reason: str) -> None:
+            raise _Crash
+
+        one.launcher.end = crash
+        with pytest.raises(_Crash):
+            run_ladder(one.services, one.controller, [StageName.SURVIVE])
+        (attempt,) = one.store.running_attempts()
+    # Meanwhile the supervisor, whose runner is gone with the controller, was asked and has ended verl.
+    ended = AttemptEnd(at_s=5.0, exit_code=1, asked=True)
+    write_end(AttemptPaths(Path(attempt.folder)), ended)
+    with rig() as two:
+        run_ladder(two.services, two.controller, [StageName.SURVIVE])
+        (trial,) = [t for t in two.store.trials() if t.id == attempt.trial_id]
+        assert [a.attempt_id for a in two.store.attempts(trial.id)] == [attempt.attempt_id]
+    assert trial.verdict.failure.kind == "kl_drift"
