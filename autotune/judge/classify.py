@@ -42,7 +42,7 @@ def _stopped(stop: GuardStop, evidence: Evidence) -> Failure:
     line = None if is_figure_kind(stop.kind) else _line_for_stop(before, stop.kind)
     if line is not None:
         return _from_line(line, evidence, reason=stop.reason)
-    cause = f"{_sentence(stop.kind, stop.phase)} {_as_sentence(stop.reason)}"
+    cause = f"{_sentence(stop.kind, stop.phase)} {as_sentence(stop.reason)}"
     return _failure(stop.kind, stop.phase, cause=cause)
 
 
@@ -74,7 +74,7 @@ def located(line: LogEvidence, evidence: Evidence) -> LogEvidence:
 
 def _from_line(line: LogEvidence, evidence: Evidence, reason: str = "") -> Failure:
     kind = FailureKind.SHARED_GPU.value if _is_held_by_others(line, evidence) else line.kind
-    cause = _sentence(kind, line.phase) + (f" {_as_sentence(reason)}" if reason else "")
+    cause = _sentence(kind, line.phase) + (f" {as_sentence(reason)}" if reason else "")
     return _failure(kind, line.phase, cause=cause, line=line)
 
 
@@ -114,5 +114,9 @@ def _sentence(kind: str, phase: str) -> str:
     return facts(kind).sentence.format(phase=phase)
 
 
-def _as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+def as_sentence(text: str) -> str:
+    """`text` with a capital and a full stop."""
+    # A text that begins with a key or metric keeps it verbatim.
+    first = text.split(" ", 1)[0]
+    head = text[:1] if "/" in first or "." in first else text[:1].upper()
+    return head + text[1:].rstrip(".") + "."

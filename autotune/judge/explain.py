@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from autotune.judge import phases
-from autotune.judge.classify import located
+from autotune.judge.classify import as_sentence, located
 from autotune.judge.console_line import parse
 from autotune.judge.console_metrics import metric_row, steps_asked
 from autotune.judge.console_scan import ConsoleScan, ScannedLine
@@ -166,14 +166,14 @@ class _Run:
         kind, extra = line.kind, ""
         leak = self.curves.leak() if kind.startswith("oom_gpu_") and self.steps else None
         if leak is not None and not phases.is_start(line.phase):
-            kind, extra = FailureKind.OOM_GPU_LEAK.value, f" {_as_sentence(leak)}"
+            kind, extra = FailureKind.OOM_GPU_LEAK.value, f" {as_sentence(leak)}"
         if line.line_number < self.last_row_line:
             end = "finished" if self.finished_line else f"went on to step {self.steps}"
             extra += f" The run {end} after this line."
         return self._answer(kind, line.phase, extra, line=line, also=_others(lines))
 
     def _of_curve(self, curve: CurveFault, lines: list[LogEvidence]) -> Explanation:
-        extra = f" {_as_sentence(curve.reason)}"
+        extra = f" {as_sentence(curve.reason)}"
         return self._answer(curve.kind, self._phase(), extra, also=tuple(lines[:_ALSO]))
 
     def _without_line(self) -> Explanation:
@@ -237,7 +237,3 @@ def _sentence(kind: str, phase: str) -> str:
     if kind == FailureKind.UNKNOWN.value:
         return "The log names no cause."
     return facts(kind).sentence.format(phase=phase)
-
-
-def _as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."

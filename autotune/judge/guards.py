@@ -54,17 +54,18 @@ def figure_stop(evidence: Evidence, guards: GuardSection) -> GuardStop | None:
     rows = evidence.rows
     if not rows:
         return None
-    at_s, phase = rows[-1].at_s, evidence.phase
-    for kind, reason in (
-        (FailureKind.NAN_INF, _nan_reward(rows, guards)),
-        (FailureKind.NAN_INF, _nan_gradient(rows, guards)),
-        (FailureKind.KL_DRIFT, _kl_drift(rows, guards)),
-        (FailureKind.ENTROPY_EXPLOSION, _entropy(rows, guards)),
-        (_zero_kind(rows), _zero_reward(rows, guards)),
-        (FailureKind.OOM_GPU_LEAK, _growth(evidence, guards)),
+    # A row arrives when its step is over: the phase is the one that made the figure, not the one
+    # that has begun since.
+    for kind, phase, reason in (
+        (FailureKind.NAN_INF, "reward", _nan_reward(rows, guards)),
+        (FailureKind.NAN_INF, "update_actor", _nan_gradient(rows, guards)),
+        (FailureKind.KL_DRIFT, "update_actor", _kl_drift(rows, guards)),
+        (FailureKind.ENTROPY_EXPLOSION, "update_actor", _entropy(rows, guards)),
+        (_zero_kind(rows), "reward", _zero_reward(rows, guards)),
+        (FailureKind.OOM_GPU_LEAK, evidence.phase, _growth(evidence, guards)),
     ):
         if reason is not None:
-            return GuardStop(kind=kind.value, phase=phase, reason=reason, at_s=at_s)
+            return GuardStop(kind=kind.value, phase=phase, reason=reason, at_s=rows[-1].at_s)
     return None
 
 

@@ -1,4 +1,4 @@
-"""A ladder of two values a stage, run by the real command: Ctrl-C, kill -9, and on to its end."""
+"""A ladder of two values a stage, run by the real command: Ctrl-C, kill -9, a killed worker, and on to its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from pathlib import Path
 from autotune.job.paths import AttemptPaths, JobPaths
 from autotune.records import StageName
 from autotune.trial.running import RunningAttempt, read_running
-from tests.verl.stories import LOG_PROB, MICRO_BATCH, ROLLOUT, Told, finish, start, tiny_job, wait_until
+from tests.verl.stories import (
+    LOG_PROB,
+    MICRO_BATCH,
+    ROLLOUT,
+    Told,
+    finish,
+    has_a_row,
+    kill_a_worker,
+    start,
+    tiny_job,
+    wait_until,
+)
 
 SEQUENCES = ROLLOUT + "max_num_seqs"
 LR = "actor_rollout_ref.actor.optim.lr"
@@ -28,7 +39,7 @@ class Climbed:
     killed: RunningAttempt
     """What ran when the controller was killed, in the first trial's second attempt."""
     ended: Told
-    """After the third run, which comes to the end."""
+    """After the third run, which comes to the end though a worker of its first speed trial is killed."""
 
 
 def climb(folder: Path, tiny: Path) -> Climbed:
@@ -49,7 +60,11 @@ def climb(folder: Path, tiny: Path) -> Climbed:
     os.kill(controller.pid, signal.SIGKILL)
     controller.communicate()
 
-    return Climbed(job, paths, interrupted, killed, finish(start(job), job))
+    controller = start(job)
+    measured = paths.attempt(StageName.SPEED, 0, 0)
+    wait_until(lambda: has_a_row(measured), controller)
+    kill_a_worker(measured)
+    return Climbed(job, paths, interrupted, killed, finish(controller, job))
 
 
 def _small_ladder(folder: Path, tiny: Path) -> Path:

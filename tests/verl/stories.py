@@ -106,12 +106,13 @@ def run(job_file: Path, meddle: Callable[[AttemptPaths], None] | None = None) ->
     if meddle is not None:
         folder = job_file.parent
         paths = JobPaths(folder / "results", folder.name).attempt(StageName.SURVIVE, 0, 0)
-        wait_until(lambda: _has_a_row(paths), process)
+        wait_until(lambda: has_a_row(paths), process)
         meddle(paths)
     return finish(process, job_file)
 
 
-def _has_a_row(paths: AttemptPaths) -> bool:
+def has_a_row(paths: AttemptPaths) -> bool:
+    """Whether the attempt has come through its first step."""
     return paths.metrics.exists() and paths.metrics.stat().st_size > 0
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from autotune.job.paths import AttemptPaths
-from autotune.records import AttemptRole, AttemptState, StageName
+from autotune.records import AttemptRole, AttemptState, Outcome, StageName
 from autotune.store.store import Store
 from autotune.trial.process_tree import is_alive
 from tests.verl.small_ladder import Climbed
@@ -65,6 +65,20 @@ def test_kill_9_loses_no_trial_and_leaves_no_process(ladder: Climbed) -> None:
     assert all(a.device_s > 0.0 for a in attempts)
     numbers = [t.number for t in ladder.ended.trials if t.stage is StageName.SURVIVE]
     assert numbers == list(range(len(numbers)))
+
+
+def test_killed_worker_is_the_machines_fault_and_tried_again(ladder: Climbed) -> None:
+    trial = next(t for t in ladder.ended.trials if t.stage is StageName.SPEED)
+    killed, again = [a for a in ladder.ended.attempts if a.trial_id == trial.id]
+    assert killed.verdict is not None
+    assert killed.verdict.outcome is Outcome.INFRASTRUCTURE
+    assert killed.verdict.failure is not None
+    assert killed.verdict.failure.kind == "ray_actor_death"
+    assert killed.end is not None
+    assert killed.end.left_behind == ()
+    assert again.verdict is not None
+    assert again.verdict.outcome is Outcome.COMPLETED
+    assert trial.verdict == again.verdict
 
 
 def test_two_trials_ran_side_by_side_and_learned_the_same(ladder: Climbed) -> None:
