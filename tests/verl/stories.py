@@ -29,7 +29,7 @@ MICRO_BATCH = ACTOR + "ppo_micro_batch_size_per_gpu"
 LOG_PROB = ROLLOUT + "log_prob_micro_batch_size_per_gpu"
 REFERENCE = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu"
 FITS = {MICRO_BATCH: 8, LOG_PROB: 8, REFERENCE: 8, ROLLOUT + "max_num_seqs": 64}
-COMMAND_LIMIT_S = 900.0
+COMMAND_LIMIT_S = 1500.0
 
 
 @dataclass(frozen=True)

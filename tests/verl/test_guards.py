@@ -12,7 +12,7 @@ import pytest
 from autotune.records import FailureGroup, GuardStop, Outcome
 from tests.verl.stories import Told
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
 
 Tell = Callable[[str], Told]
 

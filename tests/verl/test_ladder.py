@@ -19,7 +19,7 @@ from autotune.trial.process_tree import is_alive
 from tests.verl.small_ladder import Climbed
 from tests.verl.stories import MICRO_BATCH, REPOSITORY
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
 
 
 def test_three_stages_end_with_their_results(ladder: Climbed) -> None:

@@ -9,7 +9,7 @@ import pytest
 from autotune.records import MemorySample, MetricRow, Outcome
 from tests.verl.stories import Told
 
-pytestmark = [pytest.mark.verl, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
 
 
 def test_ppo_with_critic_on_two_ranks(told: Callable[[str], Told]) -> None:
