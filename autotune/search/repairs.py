@@ -58,7 +58,7 @@ _SMALLER_LOG_PROB = (
 )
 _SMALLER_CRITIC = (
     # verl 0.9.1's critic packs by tokens whatever its micro batches say (trainer_base.py:267).
-    Lever("+critic.ppo_infer_max_token_len_per_gpu", "fewer tokens in the critic's passes", factor=0.5),
+    Lever("critic.ppo_infer_max_token_len_per_gpu", "fewer tokens in the critic's passes", factor=0.5),
     Lever("critic.model.enable_gradient_checkpointing", "recomputes activations", to=True),
     Lever("critic.fsdp.optimizer_offload", "optimizer state waits in host memory", to=True),
     Lever("critic.fsdp.param_offload", "parameters wait in host memory", to=True),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autotune.job.model import ResourceSection
 from autotune.job.paths import AttemptPaths
 from autotune.trial.request import AttemptRequest
 from autotune.verl_plugin.environment import CPU_ENVIRONMENT, PLUGIN_MODULE
+
+if TYPE_CHECKING:  # the supervisor imports this file, and has to start in a tenth of a second
+    from autotune.job.model import ResourceSection
 
 KEY_VARIABLE = "AUTOTUNE_TRIAL_KEY"
 """Every process of an attempt inherits it; strays are known by it even when they were adopted by init."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tenacity import Retrying, stop_after_attempt, wait_fixed
+
 from autotune.errors import Fault, ResourceError
 from autotune.job.paths import AttemptPaths
 from autotune.judge.event_json import event_from_json
@@ -30,6 +32,8 @@ POLL_LIMIT_S = 5.0
 CONNECT_LIMIT_S = 10.0
 CLOSE_LIMIT_S = 60.0
 """Longest wait for the attempts that `close` ends."""
+_LOCAL_STARTS = 3
+"""How often a cluster of our own is tried to be started."""
 _OBJECT_STORE_BYTES = 100 * 2**20
 """Of a cluster started here: only small plain values pass through it."""
 
@@ -167,18 +171,31 @@ class RayLauncher:
         try:
             if address:
                 _answers(address)
-            self._ray.init(**options)
-        except (OSError, RuntimeError, ValueError) as error:
+                self._ray.init(**options)
+            else:
+                self._start_local(options)
+        except Exception as error:  # Ray raises a bare Exception where its own node is late
             raise ResourceError(
                 Fault(
                     where="Ray",
                     key="resources.ray_address",
                     found=f"{address or 'a local cluster'}: {error}",
                     allowed="the address of a running Ray cluster, or none for a local one",
-                    next_step="check it with `ray status`, or unset it and RAY_ADDRESS",
+                    next_step="check it with `ray status`, or unset it and RAY_ADDRESS; "
+                    "a local one starts late on a machine that is busy: run the same command again",
                 )
             ) from error
         self._joined = True
+
+    def _start_local(self, options: dict[str, Any]) -> None:
+        """Starts a cluster here; once more where its processes were late, as on a busy machine."""
+        for attempt in Retrying(stop=stop_after_attempt(_LOCAL_STARTS), wait=wait_fixed(2.0), reraise=True):
+            with attempt:
+                try:
+                    self._ray.init(**options)
+                except BaseException:
+                    self._ray.shutdown()
+                    raise
 
     def _disconnect(self) -> None:
         """Leaves the cluster; one that was started here ends with that. A caller's own Ray stays."""

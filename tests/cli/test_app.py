@@ -20,7 +20,7 @@ OPTIONS = {
     "status": "--job --json",
     "trials": "--job --stage --json",
     "show": "TRIAL --job --stage --json",
-    "dashboard": "--job --json --port",
+    "dashboard": "--job --port --json",
     "export": "--output --job --form --stage --json",
     "check": "TARGET --verl-version --gpus --fix --json",
     "explain": "LOG --json",
