@@ -29,13 +29,13 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Seconds: recorded evidence, a manual clock, real Ray.
+# Minutes: recorded evidence, a manual clock, SQLite and Optuna.
 unit: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not verl and not browser"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not ray and not verl and not browser"
 
-# Minutes: real verl trials, a real browser.
+# Half an hour: real Ray, real verl trials two at a time, a real browser.
 engines: install browser
-	$(BIN)/python -m pytest -m "verl or browser"
+	$(BIN)/python -m pytest -m "ray or verl or browser"
 
 browser:
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
