@@ -209,12 +209,7 @@ class StageClimb:
     def settle(self, flight: Flight, end: AttemptEnd, *, stopped: str | None) -> None:
         """Judges an attempt that ended and does what follows from it."""
         services = self._services
-        verdict = judge_attempt(
-            flight.evidence,
-            steps_asked=flight.steps,
-            warmup_steps=min(self.section.warmup_steps, max(flight.steps - 1, 0)),
-            guards=services.job.guards,
-        )
+        verdict = self.judged(flight.evidence, flight.steps)
         if stopped is not None and flight.evidence.stop is None and end.asked:
             verdict = replace(verdict, outcome=Outcome.STOPPED, failure=None)
         device_s = (services.clock.now_s() - flight.started_s) * services.job.resources.gpus_per_trial
@@ -229,6 +224,15 @@ class StageClimb:
             return  # the trial stays open: the same command launches it again
         flight.attempts.append(EndedAttempt(flight.role, verdict))
         self.proceed(flight, stopped=stopped)
+
+    def judged(self, evidence: Evidence, steps: int) -> Verdict:
+        """The verdict on an attempt that was asked for `steps`."""
+        return judge_attempt(
+            evidence,
+            steps_asked=steps,
+            warmup_steps=min(self.section.warmup_steps, max(steps - 1, 0)),
+            guards=self._services.job.guards,
+        )
 
     def proceed(self, flight: Flight, *, stopped: str | None = None) -> None:
         """Does what the ladder says about a trial whose latest attempt is judged."""

@@ -39,7 +39,8 @@ class Controller:
         self._watcher = watcher
         self._stop_reason: str | None = None
         self._error: AutotuneError | None = None
-        self._booked_s = clock.now_s()
+        self._started_s = self._booked_s = clock.now_s()
+        self._earlier_wall_s = store.wall_s()
 
     def stop(self, reason: str) -> None:
         """Asks the loop to end its trials and leave; safe to call from a signal handler."""
@@ -95,6 +96,10 @@ class Controller:
             self._error = error.cause
             self._stop_reason = str(error.cause)
 
+    def _wall_s(self) -> float:
+        """Of this controller and those before it; counted here, since every turn asks."""
+        return self._earlier_wall_s + self._clock.now_s() - self._started_s
+
     def _book_wall_time(self, least_s: float) -> None:
         now_s = self._clock.now_s()
         if now_s - self._booked_s >= least_s:
@@ -109,7 +114,7 @@ class Controller:
                 self._job.budget,
                 device_s=climb.device_s(),
                 trials=climb.trials_told(),
-                wall_s=self._store.wall_s(),
+                wall_s=self._wall_s(),
             )
         for flight in climb.flights.values():
             if flight.end_asked:
@@ -154,7 +159,7 @@ class Controller:
                 planned=climb.section.trials,
                 best=climb.best_objective(),
                 device_s=climb.device_s(),
-                wall_s=self._store.wall_s(),
+                wall_s=self._wall_s(),
                 budget=self._job.budget,
                 flights=tuple(flight_progress(f, metric, now_s) for f in climb.flights.values()),
             )

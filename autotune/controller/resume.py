@@ -15,7 +15,6 @@ from autotune.controller.climb import Services, StageClimb, curve
 from autotune.controller.flight import Flight
 from autotune.job.paths import AttemptPaths
 from autotune.judge.evidence import Evidence
-from autotune.judge.verdict import judge_attempt
 from autotune.ladder.flight import EndedAttempt
 from autotune.ladder.view import TrialView
 from autotune.records import (
@@ -100,15 +99,7 @@ def _end_interrupted(
     stops = [event for event in services.store.events(attempt.attempt_id) if isinstance(event, GuardStop)]
     evidence = Evidence.from_events([*stops, *events])
     adopted = not end.lost and (bool(stops) or not end.asked)
-    if adopted:
-        verdict = judge_attempt(
-            evidence,
-            steps_asked=steps,
-            warmup_steps=min(climb.section.warmup_steps, max(steps - 1, 0)),
-            guards=services.job.guards,
-        )
-    else:
-        verdict = _interrupted(evidence, steps)
+    verdict = climb.judged(evidence, steps) if adopted else _interrupted(evidence, steps)
     services.store.end_attempt(
         attempt.attempt_id,
         end=end,
