@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.errors import Fault, InputError, VerlConfigError
+from autotune.errors import Fault, VerlConfigError
 from autotune.job.model import Job, StageSection, SurviveStage
 from autotune.job.paths import AttemptPaths, make_folder
 from autotune.records import AttemptRole, Overrides, Value
@@ -159,8 +159,3 @@ def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPath
     if role is AttemptRole.CERTIFICATE:
         overrides["actor_rollout_ref.rollout.ignore_eos"] = True
     return overrides
-
-
-def as_input_error(refusal: Refusal) -> InputError:
-    """The refusal as an error, for where it is the user's own configuration that is refused."""
-    return VerlConfigError(refusal.faults)
