@@ -19,6 +19,7 @@ verl 0.9.1 that makes it necessary.
                  Asked by `AUTOTUNE_REPLAY_POLL_S`.
 `trial_sockets`  keeps two trials on one host from loading each other's weights.
                  Asked by `AUTOTUNE_TRIAL_KEY`.
+`warm`           a session: one verl process that runs many candidates; asked by `AUTOTUNE_SESSION_FOLDER`.
 `environment`    the environment variables that a trial on CPU needs.
 `tiny_job`       makes a model, data and reward (`tiny_reward`) that train in seconds on two cores.
 `validator`      verl's own configuration checks, for a parent process that does not import verl.

@@ -25,10 +25,14 @@ PROFILER_MODULES = ("verl.utils.profiler", "verl.utils.debug")
 
 Timer = Callable[..., AbstractContextManager[None]]
 
+_turned_on: list[PhaseMarks] = []
+"""Those of this process: none or one."""
+
 
 def turn_on(path: str, caps_folder: str | None) -> None:
     """Wrap verl's timers in this process; only the trainer's process uses them."""
     marks = PhaseMarks(path, caps_folder)
+    _turned_on.append(marks)
 
     def patch(module: Any) -> None:
         # `verl.utils.debug` copies the name, and may do so before or after the original was wrapped.
@@ -37,6 +41,12 @@ def turn_on(path: str, caps_folder: str | None) -> None:
 
     for name in PROFILER_MODULES:
         after_import(name, patch)
+
+
+def write_to(path: str) -> None:
+    """Further marks of this process go to `path`: a warm session's next candidate has its own file."""
+    for marks in _turned_on:
+        marks.path = path
 
 
 @dataclass

@@ -17,6 +17,7 @@ MEMORY_CAP_GB = "AUTOTUNE_CPU_MEMORY_CAP_GB"
 MEMORY_CAP_DIR = "AUTOTUNE_MEMORY_CAP_DIR"
 PHASES_PATH = "AUTOTUNE_PHASES_PATH"
 REPLAY_POLL_S = "AUTOTUNE_REPLAY_POLL_S"
+SESSION_FOLDER = "AUTOTUNE_SESSION_FOLDER"
 TRIAL_KEY = "AUTOTUNE_TRIAL_KEY"
 
 _registered: set[str] = set()
@@ -62,6 +63,10 @@ def _features(environment: Mapping[str, str]) -> list[tuple[str, Callable[[], No
 
         poll_s = _positive(environment, REPLAY_POLL_S)
         features.append((REPLAY_POLL_S, lambda: replay_poll.turn_on(poll_s)))
+    if environment.get(SESSION_FOLDER):
+        from autotune.verl_plugin.warm import rollout
+
+        features.append((SESSION_FOLDER, rollout.turn_on))
     if environment.get(TRIAL_KEY):
         from autotune.verl_plugin import trial_sockets
 
