@@ -166,6 +166,12 @@ class AttemptEnd:
     """The last console lines."""
     lost: bool = False
     """True where the runner or node vanished."""
+    session: str = ""
+    """Id of the warm session that it ran in; empty for a process of its own."""
+    session_number: int = 0
+    """Candidates that its session had run before it."""
+    session_over: bool = False
+    """True where its session takes no further candidate."""
 
 
 Event = Union[MetricRow, PhaseMark, MemorySample, LogEvidence, Progress, GuardStop, AttemptEnd]

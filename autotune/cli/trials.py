@@ -21,6 +21,6 @@ def trials(
         found = store.trials(stage_named(stage))
         device_s = store.device_s_by_trial()
     if as_json:
-        print_json(trials_json(found, device_s))
+        print_json(trials_json(found, device_s, store.session_by_trial()))
     else:
         print_view(trials_table(found, device_s))

@@ -63,6 +63,9 @@ def open_services(
         check_configuration(job, stages, preparer)
         check_inputs(job, preparer)
         check_devices(job)
+        cold_reason = preparer.cold_reason(preparer.resolve({}))
+        if cold_reason is not None:
+            watcher.say(f"every trial starts a verl process of its own: {cold_reason}")
         stack.enter_context(ControllerLock(paths.lock))
         # The database comes last: whatever is refused before leaves none behind.
         launcher = RayLauncher(job.resources)

@@ -168,8 +168,11 @@ class StageClimb:
             self.launch(flight, AttemptRole.MEASURE)
         return True
 
-    def launch(self, flight: Flight, role: AttemptRole) -> None:
-        """Launches one attempt: intent into the store, then the effect."""
+    def launch(self, flight: Flight, role: AttemptRole, *, alone: bool = False) -> None:
+        """Launches one attempt: intent into the store, then the effect.
+
+        `alone`: in a process of its own, although it could share one.
+        """
         services = self._services
         index = flight.index + 1
         paths = services.paths.attempt(self.stage, flight.number, index)
@@ -178,6 +181,8 @@ class StageClimb:
         if isinstance(request, Refusal):
             self._reject(flight, role, request)
             return
+        if alone:
+            request = replace(request, session_key=None)
         services.store.start_attempt(
             flight.trial_id,
             attempt_id=attempt_id,
@@ -222,7 +227,7 @@ class StageClimb:
             flight.rows = flight.evidence.rows
         if verdict.outcome is Outcome.STOPPED:
             return  # the trial stays open: the same command launches it again
-        flight.attempts.append(EndedAttempt(flight.role, verdict))
+        flight.attempts.append(EndedAttempt(flight.role, verdict, end.session_number > 0))
         self.proceed(flight, stopped=stopped)
 
     def judged(self, evidence: Evidence, steps: int) -> Verdict:
@@ -240,7 +245,7 @@ class StageClimb:
         if isinstance(following, Launch):
             if stopped is None:
                 self._services.watcher.say(f"{self.stage.value} #{flight.number}: {following.reason}")
-                self.launch(flight, following.role)
+                self.launch(flight, following.role, alone=following.alone)
             return
         self.tell(flight, following.verdict)
         if isinstance(following, Abandon):

@@ -126,7 +126,8 @@ class Controller:
             reason = self._stop_reason if stop is None else stop.kind
             if reason is not None:
                 flight.end_asked = True
-                self._launcher.end(flight.attempt_id, reason)
+                spare_s = None if stop is None else guards.spare_s(stop, flight.evidence)
+                self._launcher.end(flight.attempt_id, reason, spare_s)
 
     def _fill(self, climb: StageClimb) -> bool:
         """Starts trials while there are slots; True once the stage wants no more."""

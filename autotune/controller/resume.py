@@ -81,7 +81,8 @@ def _open_flight(climb: StageClimb, trial: StoredTrial, services: Services) -> F
         if verdict is None or verdict.outcome is Outcome.STOPPED:
             continue
         flight.role = attempt.role
-        flight.attempts.append(EndedAttempt(attempt.role, verdict))
+        shared = attempt.end is not None and attempt.end.session_number > 0
+        flight.attempts.append(EndedAttempt(attempt.role, verdict, shared))
         if attempt.role is AttemptRole.MEASURE:
             flight.rows = services.store.metric_rows(attempt.attempt_id)
     return flight

@@ -73,6 +73,8 @@ class ResourceSection(Section):
     """Cluster to join. None: RAY_ADDRESS if set, else a local one is started."""
     python: str | None = None
     """Interpreter of the verl environment; None: the one that runs autotune."""
+    warm_sessions: bool = True
+    """Candidates that differ in live settings only share one verl process, where verl's version allows it."""
     cpu: CpuSection = CpuSection()
 
 

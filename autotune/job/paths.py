@@ -59,6 +59,11 @@ class AttemptPaths:
         return self.root / "end.json"
 
     @property
+    def session_start(self) -> Path:
+        """Of a warm session: the checkpoint that each candidate starts from; gone with the session."""
+        return self.root / "start"
+
+    @property
     def hydra(self) -> Path:
         """Hydra's own output folder and verl's working directory."""
         return self.root / "hydra"
@@ -90,6 +95,11 @@ class JobPaths:
     def attempts(self) -> Path:
         """Folder of the attempts' folders."""
         return self.root / "attempts"
+
+    @property
+    def sessions(self) -> Path:
+        """Folder of the warm sessions' folders."""
+        return self.root / "sessions"
 
     @property
     def exports(self) -> Path:

@@ -18,6 +18,8 @@ ENTROPY = "actor/entropy"
 _SHORTEST_SILENCE_S = 30.0
 _FATAL_SILENCE_S = 15.0
 _GROWTH_STEPS = 5
+SPARE_S = 10.0
+"""What a candidate of a warm session may take to end, beyond twice its slowest step."""
 
 # After these lines verl never recovers by itself, though its processes may stay.
 _FATAL = frozenset(
@@ -79,6 +81,18 @@ def is_figure_kind(kind: str) -> bool:
         FailureKind.REWARD_COLLAPSE,
         FailureKind.OOM_GPU_LEAK,
     }
+
+
+def spare_s(stop: GuardStop, evidence: Evidence) -> float | None:
+    """How long a warm session may take to end this candidate between two steps; None: it must not live on.
+
+    Figures are read between steps of a process that works; after silence or a failing device it is not to
+    be trusted. Twice the slowest step seen, since the stop may come just after a step began.
+    """
+    if not is_figure_kind(stop.kind) or stop.kind == FailureKind.OOM_GPU_LEAK:
+        return None
+    steps_s = finite([row.values.get("timing_s/step") for row in evidence.rows])
+    return 2.0 * max(steps_s, default=0.0) + SPARE_S
 
 
 def slowest_steady_step_s(rows: Sequence[MetricRow]) -> float | None:

@@ -1,5 +1,6 @@
 """What follows after an attempt of a trial ended: retry, certificate, tell, or stop the study. Pure.
 
+any ended     --out of memory, shared---> the same again, alone: what others left may be the cause
 MEASURE ended --completed and acceptable--> CERTIFICATE (survive) --> tell
               --infrastructure's fault----> the same again, as often as the kind allows
               --user's fault--------------> stop the study
@@ -25,6 +26,8 @@ class EndedAttempt:
 
     role: AttemptRole
     verdict: Verdict
+    shared: bool = False
+    """True where its verl process had run other candidates before."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Launch:
 
     role: AttemptRole
     reason: str
+    alone: bool = False
+    """True where only a process of its own will do."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ def after_attempt(section: StageSection, attempts: Sequence[EndedAttempt]) -> Ne
     """What to do next with a trial whose attempts so far are `attempts`, the latest last."""
     latest = attempts[-1]
     outcome, failure = latest.verdict.outcome, latest.verdict.failure
+    if latest.shared and failure is not None and failure.kind.startswith("oom_"):
+        return Launch(latest.role, "again in a process of its own, since others ran in this one", alone=True)
     if outcome is Outcome.INFRASTRUCTURE and failure is not None:
         same = sum(a.verdict.failure is not None and a.verdict.failure.kind == failure.kind for a in attempts)
         if same <= facts(failure.kind).retries:

@@ -23,13 +23,23 @@ STYLES: Mapping[Outcome, str] = {
 }
 
 
-def trials_json(trials: Sequence[StoredTrial], device_s: Mapping[int, float]) -> list[dict[str, Any]]:
-    """One object a trial; `device_s` is `StoreReader.device_s_by_trial()`. Absent figures are null."""
-    return [trial_json(trial, device_s.get(trial.id, 0.0)) for trial in trials]
+def trials_json(
+    trials: Sequence[StoredTrial], device_s: Mapping[int, float], sessions: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    """One object a trial; absent figures are null.
+
+    Args:
+        trials: The trials, in the order wanted.
+        device_s: `StoreReader.device_s_by_trial()`.
+        sessions: `StoreReader.session_by_trial()`.
+    """
+    return [
+        trial_json(trial, device_s.get(trial.id, 0.0), session=sessions.get(trial.id)) for trial in trials
+    ]
 
 
-def trial_json(trial: StoredTrial, gpu_s: float) -> dict[str, Any]:
-    """A trial's stable fields."""
+def trial_json(trial: StoredTrial, gpu_s: float, *, session: str | None = None) -> dict[str, Any]:
+    """A trial's stable fields; `session` is the id of the warm session that ran it last."""
     figures = trial.verdict.figures if trial.verdict else Figures()
     failure = trial.verdict.failure if trial.verdict else None
     fields = {
@@ -47,7 +57,7 @@ def trial_json(trial: StoredTrial, gpu_s: float) -> dict[str, Any]:
         "gpu_s": gpu_s,
         "started_utc": utc_text(trial.started_utc),
         "ended_utc": utc_text(trial.ended_utc),
-        "session": None,  # every trial is a cold start of its own
+        "session": session,
         "origin": trial.candidate.origin,
         "accepted": trial.accepted,
         "reason": failure.cause if failure else None,

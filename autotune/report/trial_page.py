@@ -97,7 +97,9 @@ def trial_page_json(page: TrialPage) -> dict[str, Any]:
         "attempts": [_attempt_json(attempt) for attempt in page.attempts],
         "files": [str(path) for path in page.files],
     }
-    plain: dict[str, Any] = strict({**trial_json(page.trial, page.device_s), **more})
+    ended = [attempt.end.session for attempt in page.attempts if attempt.end is not None]
+    session = ended[-1] or None if ended else None
+    plain: dict[str, Any] = strict({**trial_json(page.trial, page.device_s, session=session), **more})
     return plain
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from autotune.errors import Fault, StoreError
 from autotune.records import AttemptState, Event, MetricRow, StageName, StageResult, Value
 from autotune.store import rows
-from autotune.store.codec import from_text, stage_result_from_text
+from autotune.store.codec import end_from_text, from_text, stage_result_from_text
 from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import stored_job_name
 from autotune.store.observations import read_events, read_metric_rows
@@ -110,6 +110,17 @@ class StoreReader:
         """Device seconds by trial id, counted like `device_s`; a trial never launched is left out."""
         with self._database.reading() as session:
             return rows.device_s_by_trial(session, None)
+
+    def session_by_trial(self) -> dict[int, str]:
+        """Id of the warm session that ran the trial last, by trial id; a process of its own is left out."""
+        with self._database.reading() as session:
+            found = session.execute(
+                select(AttemptRow.trial_id, AttemptRow.ending)
+                .where(AttemptRow.ending.is_not(None))
+                .order_by(AttemptRow.attempt_index)
+            )
+            ids = {trial_id: end_from_text(ending).session for trial_id, ending in found if ending}
+        return {trial_id: name for trial_id, name in ids.items() if name}
 
     def wall_s(self) -> float:
         """Seconds that controllers worked on this job, over all resumptions."""

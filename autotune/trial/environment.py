@@ -40,6 +40,8 @@ def trial_environment(request: AttemptRequest, outer: Mapping[str, str], temp_di
         "RAY_USAGE_STATS_ENABLED": "0",
         # The private Ray listens for its own trial only; token files would be shared between trials.
         "RAY_AUTH_MODE": "disabled",
+        # Ray's default of 15 lets any other process of the machine slow what is measured.
+        "RAY_worker_niceness": "0",
         "HYDRA_FULL_ERROR": "1",
         "PYTHONUNBUFFERED": "1",
         **request.environment,

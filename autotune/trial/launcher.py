@@ -20,6 +20,7 @@ from autotune.records import AttemptEnd, Event
 from autotune.trial.orphans import end_orphan
 from autotune.trial.request import AttemptRequest
 from autotune.trial.runner import Runner
+from autotune.trial.sessions import SessionPool, WarmSession
 
 if TYPE_CHECKING:
     from autotune.job.model import ResourceSection
@@ -53,8 +54,12 @@ class Launcher(Protocol):
         """What happened since the last call, by attempt id. Each attempt's last event is its `AttemptEnd`."""
         ...
 
-    def end(self, attempt_id: str, reason: str) -> None:
-        """Asks an attempt to end; its `AttemptEnd` comes by `poll`. Unknown or ended ids are no fault."""
+    def end(self, attempt_id: str, reason: str, spare_s: float | None = None) -> None:
+        """Asks an attempt to end; its `AttemptEnd` comes by `poll`. Unknown or ended ids are no fault.
+
+        `spare_s`: how long it may take to end between two steps, so that its warm session can go on;
+        None ends the processes at once.
+        """
         ...
 
     def close(self) -> None:
@@ -74,6 +79,8 @@ class _Attempt:
     polled: Any = None
     """Ray reference of a poll that is still on its way."""
     asked_to_end: bool = False
+    session: WarmSession | None = None
+    """The one it runs in; None for a process of its own."""
 
 
 class RayLauncher:
@@ -90,6 +97,7 @@ class RayLauncher:
         self._ray = ray
         self._resources = resources
         self._attempts: dict[str, _Attempt] = {}
+        self._sessions = SessionPool()
         self._joined = False
         self._connect()
         try:
@@ -100,18 +108,30 @@ class RayLauncher:
         self._runner_class = ray.remote(Runner)
 
     def slots(self) -> int:
-        """Free slots: by this launcher's own books, and on GPUs by what others left free."""
+        """Free slots: by this launcher's own books, and on GPUs by what others left free.
+
+        An idle session's slot is free: it takes the next candidate or makes room for it.
+        """
         free = self._limit - len(self._attempts)
         if self._resources.device == "gpu" and free > 0:
-            free = min(free, sum(self._trials_in(node) for node in self._free_by_node()))
+            held = sum(self._trials_in(node) for node in self._free_by_node())
+            free = min(free, held + len(self._sessions.idle))
         return max(0, free)
 
     def start(self, request: AttemptRequest) -> None:
-        """See `Launcher.start`."""
-        runner = self._runner_class.options(
-            name=f"runner-{request.attempt_id}", namespace=NAMESPACE, **self._held()
-        ).remote()
-        self._attempts[request.attempt_id] = _Attempt(request, runner, runner.start.remote(request.to_json()))
+        """See `Launcher.start`. Takes the seconds that an idle session needs to make room, if one has to."""
+        session = self._sessions.take(request.session_key)
+        if session is None:
+            self._make_room()
+            runner = self._runner_class.options(
+                name=f"runner-{request.attempt_id}", namespace=NAMESPACE, **self._held()
+            ).remote()
+            if request.session_key is not None:
+                session = WarmSession.for_first(request, runner)
+        if session is not None:
+            runner, request = session.runner, replace(request, session=session.next_place())
+        started = runner.start.remote(request.to_json())
+        self._attempts[request.attempt_id] = _Attempt(request, runner, started, session=session)
 
     def poll(self) -> list[tuple[str, Event]]:
         """See `Launcher.poll`. A dead runner gives a lost `AttemptEnd` after its processes were ended."""
@@ -119,10 +139,10 @@ class RayLauncher:
         for attempt_id, answer in self._answers().items():
             events += ((attempt_id, event) for event in answer)
             if answer and isinstance(answer[-1], AttemptEnd):
-                self._release(attempt_id)
+                self._release(attempt_id, answer[-1])
         return events
 
-    def end(self, attempt_id: str, reason: str) -> None:
+    def end(self, attempt_id: str, reason: str, spare_s: float | None = None) -> None:
         """See `Launcher.end`."""
         attempt = self._attempts.get(attempt_id)
         if attempt is None or attempt.asked_to_end:
@@ -131,7 +151,7 @@ class RayLauncher:
         if attempt.started is not None and not self._ray.wait([attempt.started], timeout=0)[0]:
             self._ray.kill(attempt.runner)  # it may wait for its devices for ever
         else:
-            attempt.runner.end.remote(reason)
+            attempt.runner.end.remote(reason, spare_s)
 
     def close(self) -> None:
         """See `Launcher.close`. Shuts Ray down only where it was started here."""
@@ -142,7 +162,9 @@ class RayLauncher:
             self.poll()
             time.sleep(0.05)
         for attempt_id in tuple(self._attempts):
-            self._release(attempt_id)  # its supervisor ends the rest on its own
+            self._release(attempt_id, None)  # its supervisor ends the rest on its own
+        while self._sessions.idle:
+            self._retire(self._sessions.oldest())
         self._disconnect()
 
     # The cluster
@@ -275,16 +297,33 @@ class RayLauncher:
         return [] if starting else [event_from_json(event) for event in answer]
 
     def _lost(self, attempt: _Attempt, error: Exception) -> AttemptEnd:
-        end = end_orphan(AttemptPaths(Path(attempt.request.folder)))
+        end = replace(end_orphan(AttemptPaths(Path(attempt.request.folder))), session_over=True)
         if attempt.asked_to_end:
             return replace(end, asked=True, lost=False)
         return replace(end, tail=(*end.tail, f"runner: {error}"), lost=True)
 
-    def _release(self, attempt_id: str) -> None:
-        """Gives the attempt's slot back."""
+    def _release(self, attempt_id: str, end: AttemptEnd | None) -> None:
+        """Gives the attempt's slot back; its session waits for the next candidate if it may."""
         attempt = self._attempts.pop(attempt_id)
+        if attempt.session is not None and end is not None and end.session:
+            self._sessions.give_back(attempt.session)
+            if end.session_over:
+                self._retire(attempt.session)
+            return
         with suppress(self._ray.exceptions.RayError):
             self._ray.kill(attempt.runner)
+
+    def _make_room(self) -> None:
+        """Ends the idle session that waited longest where a new process would be one too many."""
+        if self._sessions.idle and len(self._attempts) + len(self._sessions.idle) >= self._limit:
+            self._retire(self._sessions.oldest())
+
+    def _retire(self, session: WarmSession) -> None:
+        self._sessions.forget(session)
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.get(session.runner.retire.remote(), timeout=CLOSE_LIMIT_S)
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(session.runner)
 
 
 def _answers(address: str) -> None:

@@ -18,6 +18,7 @@ from autotune.trial.recorded import read_end
 from autotune.trial.request import AttemptRequest
 from autotune.trial.running import RunningAttempt, read_running
 from autotune.trial.supervisor import KILL_LIMIT_S, last_lines, write_end
+from autotune.verl_plugin.warm.wire import read_mark
 
 _SUPERVISOR_MARGIN_S = 5.0
 """What a supervisor may take beyond its grace and its killing before it counts as stuck."""
@@ -64,7 +65,9 @@ def _wait_for_end(paths: AttemptPaths, supervisor: ProcessKey, limit_s: float) -
 def _strays(paths: AttemptPaths, running: RunningAttempt | None) -> list[ProcessKey]:
     """Marked processes, and those below verl or the supervisor."""
     found: set[ProcessKey] = set()
-    if paths.request.exists():
+    if running is not None:  # the mark of a warm session's candidate is the session's
+        found.update(process_tree.marked(KEY_VARIABLE, running.attempt_id))
+    elif paths.request.exists():
         found.update(process_tree.marked(KEY_VARIABLE, _request(paths).attempt_id))
     for root in (running.supervisor, running.verl) if running else ():
         if root is not None and process_tree.is_alive(root):
@@ -79,14 +82,16 @@ def _record(
     age_s = max(0.0, time.time() - running.started_unix_s) if running else 0.0
     if running is not None:
         shutil.rmtree(Path(running.temp_dir), ignore_errors=True)
+    mark = read_mark(paths.root)
+    completed = mark is not None and mark.state == "completed"  # nobody was left to record it
     end = AttemptEnd(
         at_s=age_s,
-        exit_code=None,
+        exit_code=0 if completed else None,
         asked=False,
         clean_up_s=clean_up_s,
         left_behind=left_behind,
         tail=last_lines(paths.console),
-        lost=True,
+        lost=not completed,
     )
     if paths.root.exists():
         with suppress(StoreError):  # a full disk must not hide that the processes are gone

@@ -15,10 +15,13 @@ from autotune.job.model import Job, StageSection, SurviveStage
 from autotune.job.paths import AttemptPaths, make_folder
 from autotune.records import AttemptRole, Overrides, Value
 from autotune.trial.request import AttemptRequest, CpuShare
-from autotune.verl_config.compose import ResolvedConfig, compose
+from autotune.verl_config.compose import ResolvedConfig, compose, verl_version
 from autotune.verl_config.constraints import violations
 from autotune.verl_config.validation import VerlValidator
+from autotune.verl_plugin.warm.live_keys import VERL_RELEASE, cold_key, cold_only
 
+STOCK_ENTRY = "verl.trainer.main_ppo"
+"""verl's own entry, which a warm session stands in for."""
 _KEPT = 64
 """Resolved configurations that are kept; one takes about 100 kB and a quarter of a second to make."""
 
@@ -86,6 +89,17 @@ class Preparer:
             config = self._with_longest_prompts(config, settings, section, paths)
         return self._request(config, paths, attempt_id)
 
+    def cold_reason(self, config: ResolvedConfig) -> str | None:
+        """Why trials of this configuration start a verl process each; None where they share sessions."""
+        if not self._job.resources.warm_sessions:
+            return "resources.warm_sessions is off"
+        if self._job.verl.entry != STOCK_ENTRY:
+            return f"verl.entry is {self._job.verl.entry}; a warm session takes the place of {STOCK_ENTRY}"
+        version = verl_version()
+        if version != VERL_RELEASE:
+            return f"verl {version} is installed; warm sessions are built for {VERL_RELEASE}"
+        return cold_only(config.flat)
+
     def _with_longest_prompts(
         self, config: ResolvedConfig, settings: Overrides, section: StageSection, paths: AttemptPaths
     ) -> ResolvedConfig:
@@ -105,6 +119,7 @@ class Preparer:
             python=self._python,
             entry=self._job.verl.entry,
             config_text=config.yaml(),
+            session_key=None if self.cold_reason(config) else cold_key(config.flat),
             environment=self._job.verl.environment,
             gpus=resources.gpus_per_trial,
             device=resources.device,

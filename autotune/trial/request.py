@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from autotune.verl_plugin.warm.wire import SESSION_FOLDER
+
+SESSION_ENTRY = "autotune.verl_plugin.warm.session"
+"""Module that takes the place of verl's own entry in a warm session."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 """Text that Hydra's override grammar takes without quotes."""
 
@@ -26,6 +30,19 @@ class CpuShare:
     """OMP threads of each worker."""
     kv_cache_gb: int = 1
     """VLLM_CPU_KVCACHE_SPACE."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionPlace:
+    """Where an attempt runs as one of several candidates of one verl process."""
+
+    id: str
+    folder: str
+    """Absolute path of the session's folder."""
+    number: int
+    """Candidates that the session was given before."""
+    entry: str = SESSION_ENTRY
+    """Module that serves the session."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +74,10 @@ class AttemptRequest:
     """The supervisor's own limit, for when nobody asks. None: no limit."""
     grace_s: float = 5.0
     """From SIGTERM to SIGKILL; verl and Ray need about 2 s."""
+    session_key: str | None = None
+    """Attempts of one key may share a warm session; None: only a process of its own will do."""
+    session: SessionPlace | None = None
+    """Set by the launcher; None: a process of its own."""
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads."""
@@ -67,8 +88,26 @@ class AttemptRequest:
         """The request that `to_json` wrote."""
         values: dict[str, Any] = json.loads(text)
         values["cpu"] = CpuShare(**values["cpu"])
+        if values.get("session") is not None:
+            values["session"] = SessionPlace(**values["session"])
         values["extra_arguments"] = tuple(values["extra_arguments"])
         return cls(**values)
+
+
+def session_request(request: AttemptRequest) -> AttemptRequest:
+    """What starts the warm session in which `request` is the first candidate."""
+    place = request.session
+    assert place is not None
+    return replace(
+        request,
+        attempt_id=place.id,
+        folder=place.folder,
+        entry=place.entry,
+        environment={**request.environment, SESSION_FOLDER: place.folder},
+        wall_limit_s=None,  # of a candidate, not of all of them
+        session_key=None,
+        session=None,
+    )
 
 
 def launch_arguments(request: AttemptRequest, temp_dir: str) -> list[str]:

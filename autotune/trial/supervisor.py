@@ -73,6 +73,7 @@ class Supervisor:
             lost=asked_by in ("runner gone", "orphan"),
         )
         shutil.rmtree(self._temp_dir, ignore_errors=True)
+        shutil.rmtree(self._paths.session_start, ignore_errors=True)
         write_end(self._paths, end)
         return end
 

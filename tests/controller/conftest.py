@@ -171,7 +171,7 @@ class PlayedLauncher:
                     del self._playing[attempt_id]
         return due
 
-    def end(self, attempt_id: str, reason: str) -> None:
+    def end(self, attempt_id: str, reason: str, spare_s: float | None = None) -> None:
         began_s, _ = self._playing[attempt_id]
         at_s = self.clock.now_s() - began_s
         self._playing[attempt_id] = (began_s, [AttemptEnd(at_s=at_s, exit_code=1, asked=True)])

@@ -4,8 +4,8 @@ import pytest
 
 from autotune.job.model import GuardSection
 from autotune.judge.evidence import Evidence
-from autotune.judge.guards import check, silence_limit_s
-from autotune.records import AttemptEnd, LogEvidence, MemorySample, PhaseMark, Progress
+from autotune.judge.guards import SPARE_S, check, silence_limit_s, spare_s
+from autotune.records import AttemptEnd, GuardStop, LogEvidence, MemorySample, PhaseMark, Progress
 from tests.judge.recorded import console_lines, marks, read, rows
 
 NOW_S = 100.0
@@ -166,3 +166,20 @@ def test_an_ended_attempt_needs_no_guard_and_a_decision_is_told_again():
     assert stop.kind == "nan_inf"
     assert stop_of([*events, stop], 500.0) is stop
     assert stop_of([*events, AttemptEnd(at_s=71.0, exit_code=1, asked=False)], 500.0) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "spared"),
+    [
+        ("kl_drift", True),
+        ("nan_inf", True),
+        ("hang_rollout", False),
+        ("oom_gpu_leak", False),
+        ("wall_limit", False),
+    ],
+)
+def test_only_a_process_that_works_is_spared(kind, spared):
+    """Figures come from between two steps; a process that is silent or full is not to be trusted again."""
+    evidence = Evidence.from_events(rows(2, **{"timing_s/step": [3.0, 5.0]}))
+    stop = GuardStop(kind=kind, phase="update_actor", reason="", at_s=9.0)
+    assert spare_s(stop, evidence) == (10.0 + SPARE_S if spared else None)

@@ -154,3 +154,17 @@ def test_an_unheard_of_kind_is_retried_like_an_unknown_one():
     verdict = Verdict(outcome=Outcome.INFRASTRUCTURE, figures=figures(0, 4, peak=None), failure=failure)
     assert isinstance(after_attempt(SURVIVE, [measured(verdict)]), Launch)
     assert isinstance(after_attempt(SURVIVE, [measured(verdict)] * 2), Tell)
+
+
+@pytest.mark.parametrize("section", [SURVIVE, speed_section()])
+def test_out_of_memory_beside_what_others_left_is_tried_alone(section):
+    doubtful = EndedAttempt(MEASURE, failed("oom_gpu_actor_update"), shared=True)
+    following = after_attempt(section, [doubtful])
+    assert (following.role, following.alone) == (MEASURE, True)
+    alone = measured(failed("oom_gpu_actor_update"))
+    assert after_attempt(section, [doubtful, alone]) == Tell(alone.verdict)
+
+
+def test_other_failures_of_a_shared_process_are_the_candidates_own():
+    verdict = failed("kl_drift")
+    assert after_attempt(SURVIVE, [EndedAttempt(MEASURE, verdict, shared=True)]) == Tell(verdict)

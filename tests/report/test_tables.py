@@ -15,7 +15,9 @@ STABLE = [
 
 
 def test_stable_fields(climbed):
-    fits, oom, running = trials_json(climbed.trials(), climbed.device_s_by_trial())
+    fits, oom, running = trials_json(
+        climbed.trials(), climbed.device_s_by_trial(), climbed.session_by_trial()
+    )
     for one in (fits, oom, running):
         assert list(one)[: len(STABLE)] == STABLE
         json.dumps(one, allow_nan=False)

@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from stand_in_verl import FAKE_VERL, RAY_ENTRY, wait_for
+from stand_in_verl import FAKE_SESSION, FAKE_VERL, RAY_ENTRY, wait_for
 
 from autotune.job.paths import AttemptPaths
 from autotune.trial import process_tree
@@ -22,6 +22,7 @@ def make_request(tmp_path):
     """Builds a request for the stand-in; keyword arguments are its plan, `request` replaces fields."""
     (tmp_path / "fake_verl.py").write_text(FAKE_VERL)
     (tmp_path / "fake_ray_verl.py").write_text(RAY_ENTRY)
+    (tmp_path / "fake_session.py").write_text(FAKE_SESSION)
 
     def make(request=None, **plan):
         attempt_id = uuid.uuid4().hex[:12]

@@ -132,3 +132,41 @@ with open(os.path.join(folder, "cluster"), "w") as cluster:
 open(os.path.join(folder, "ready"), "w").close()
 time.sleep(600)
 '''
+
+FAKE_SESSION = '''
+"""A warm session's process: serves its inbox by the real wire; each candidate's configuration is its plan."""
+import json, os, sys, time
+from pathlib import Path
+from autotune.verl_plugin.warm import wire
+
+session = Path(os.environ[wire.SESSION_FOLDER])
+(session / "start").mkdir(exist_ok=True)
+with open(session / "pids", "w") as pids:
+    pids.write(f"verl {os.getpid()}\\n")
+print("the session starts", flush=True)
+number = 0
+while True:
+    attempt = wire.handed_over(session, number)
+    if attempt is None:
+        time.sleep(0.01)
+        continue
+    number += 1
+    plan = json.load(open(attempt / wire.CONFIG_FILE))
+    wire.write_mark(attempt, wire.SessionMark("preparing"))
+    for line in plan.get("console", ()):
+        print(line, flush=True)
+    if plan.get("dies") == "preparing":
+        os._exit(1)
+    wire.write_mark(attempt, wire.SessionMark("running", 0.5))
+    with open(attempt / wire.METRICS_FILE, "w") as file:
+        file.writelines(json.dumps(row) + "\\n" for row in plan.get("metrics", ()))
+    if plan.get("dies") == "running":
+        os._exit(1)
+    state = "completed"
+    while plan.get("endless"):
+        if plan["endless"] == "listening" and wire.is_asked_to_stop(attempt):
+            state = "stopped"
+            break
+        time.sleep(0.01)
+    wire.write_mark(attempt, wire.SessionMark(state, 0.5))
+'''

@@ -1,7 +1,15 @@
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from autotune.trial.request import AttemptRequest, CpuShare, launch_arguments
+from autotune.trial.request import (
+    SESSION_ENTRY,
+    AttemptRequest,
+    CpuShare,
+    SessionPlace,
+    launch_arguments,
+    session_request,
+)
+from autotune.verl_plugin.warm.wire import SESSION_FOLDER
 
 
 def request_with(**fields):
@@ -61,3 +69,13 @@ def test_any_folder_name_survives_hydra(folder):
 def test_extra_arguments_come_before_ours():
     arguments = launch_arguments(request_with(extra_arguments=("trainer.seed=1",)), "/tmp/at-1")
     assert arguments[7] == "trainer.seed=1"
+
+
+def test_a_session_is_started_with_its_first_candidate():
+    place = SessionPlace(id="session0", folder="/results/sessions/session0", number=0)
+    request = request_with(session=place, session_key="key", wall_limit_s=60.0)
+    assert AttemptRequest.from_json(request.to_json()) == request
+    session = session_request(request)
+    assert (session.attempt_id, session.folder, session.entry) == ("session0", place.folder, SESSION_ENTRY)
+    assert session.environment[SESSION_FOLDER] == place.folder
+    assert (session.config_text, session.wall_limit_s, session.session) == (request.config_text, None, None)
