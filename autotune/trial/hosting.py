@@ -41,6 +41,10 @@ class Hosting(Protocol):
         """Its end, once it is recorded; called often."""
         ...
 
+    def is_at_start(self) -> bool:
+        """Whether a session has just brought everything back for this candidate; True once."""
+        ...
+
     def ended_with_process(self) -> AttemptEnd:
         """Its end where the process is gone."""
         ...
@@ -60,6 +64,10 @@ class OwnProcess:
         """See `Hosting`."""
         return read_end(self.process)
 
+    def is_at_start(self) -> bool:
+        """See `Hosting`."""
+        return False
+
     def ended_with_process(self) -> AttemptEnd:
         """See `Hosting`."""
         return end_orphan(self.process)
@@ -74,6 +82,8 @@ class SessionCandidate:
         self._attempt = attempt
         self._copied_bytes = _size(self.process.console)
         self._started_s = time.monotonic()
+        self._state = ""
+        self._was_at_start = False
 
     def begin(self) -> RunningAttempt | None:
         """Notes the session's processes as the attempt's, then hands it over."""
@@ -97,6 +107,7 @@ class SessionCandidate:
     def look(self) -> AttemptEnd | None:
         """See `Hosting`."""
         mark = wire.read_mark(self._attempt.root)
+        self._state = "" if mark is None else mark.state
         ended = mark is not None and mark.state in ("completed", "stopped")
         self._copy_console(to_its_end=ended)
         if mark is None or not ended:
@@ -104,6 +115,13 @@ class SessionCandidate:
         return self._record(
             AttemptEnd(at_s=time.monotonic() - self._started_s, exit_code=0, asked=mark.state == "stopped")
         )
+
+    def is_at_start(self) -> bool:
+        """See `Hosting`."""
+        if self._was_at_start or self._state != "running":
+            return False
+        self._was_at_start = True
+        return True
 
     def ended_with_process(self) -> AttemptEnd:
         """The session's end is the attempt's; a candidate that was not yet prepared has no part in it."""

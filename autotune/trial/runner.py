@@ -43,8 +43,8 @@ GIVE_BACK_GB = 0.5
 
 MOST_CANDIDATES = 64
 """A session is retired after so many; what leaks a little each time then starts anew."""
-DRIFT_FRAC = 0.05
-"""A session is retired when its idle devices hold so much more, of their capacity, than after its first."""
+DRIFT_FRAC = 0.1
+"""A session is retired when a candidate starts with this share of a device more than its second one did."""
 
 
 class Runner:
@@ -62,7 +62,8 @@ class Runner:
         self._sampler: MemorySampler | None = None
         self._attempt: AttemptPaths | None = None
         self._kill_at_s: float | None = None
-        self._idle_frac: float | None = None
+        self._starts_frac: list[float] = []
+        self._has_drifted = False
 
     def start(self, request_json: str) -> None:
         """Writes the attempt's folder and starts its supervisor; returns before verl runs.
@@ -146,7 +147,7 @@ class Runner:
         try:
             end = self._follow(hosting, self._attempt)
             if end.session and not end.session_over:
-                end = replace(end, session_over=number + 1 >= MOST_CANDIDATES or self._has_drifted(number))
+                end = replace(end, session_over=number + 1 >= MOST_CANDIDATES or self._has_drifted)
         except Exception as error:  # nobody else would tell the controller
             self._end_process("runner's fault")
             end = end_orphan(hosting.process)
@@ -172,6 +173,8 @@ class Runner:
             if self._kill_at_s is not None and time.monotonic() > self._kill_at_s:
                 self._kill_at_s = None
                 self._end_process("it did not stop between two steps")
+            if hosting.is_at_start():
+                self._note_start(devices, sampler)
             self._add(reader.read(at_s), reader.take_progress())
             if at_s >= sample_at_s:
                 sampler.sample(at_s, reader.phase)
@@ -188,16 +191,16 @@ class Runner:
             self._supervisor_is_gone(None)  # it says so, or it dies
             self._supervisor.wait()  # only its first process, see `supervisor._stand_apart`
 
-    def _has_drifted(self, number: int) -> bool:
-        """Whether the idle session holds more than it did after its first candidate."""
-        assert self._devices is not None
-        assert self._sampler is not None
-        readings = self._devices.read({process.pid for process in self._sampler.seen})
+    def _note_start(self, devices: Devices, sampler: MemorySampler) -> None:
+        """Compares what is held as a candidate starts with what was held as the session's second one did.
+
+        The first one starts before the code and buffers of a training step were ever touched.
+        """
+        readings = devices.read({process.pid for process in sampler.seen})
         held = [reading.used_gb / reading.capacity_gb for reading in readings.values() if reading.capacity_gb]
-        idle_frac = max(held, default=0.0)
-        if number == 0 or self._idle_frac is None:
-            self._idle_frac = idle_frac
-        return idle_frac > self._idle_frac + DRIFT_FRAC
+        start_frac = max(held, default=0.0)
+        self._starts_frac.append(start_frac)
+        self._has_drifted = start_frac > max(self._starts_frac[:2]) + DRIFT_FRAC
 
     def _supervisor_is_gone(self, wait_s: float | None) -> bool:
         """Waits for a word of the supervisor; True where its end of the pipe is closed."""

@@ -13,6 +13,7 @@ from autotune.verl_plugin.tiny_job import make_tiny_job
 from tests.verl import stories
 from tests.verl.small_ladder import Climbed, climb
 from tests.verl.stories import ACTOR, LOG_PROB, MICRO_BATCH, REFERENCE, Told, run, tiny_job, write_reward
+from tests.verl.warm_story import Attempted, serve_all
 
 Story = Callable[[Path, Path], Told]
 
@@ -66,7 +67,7 @@ def ppo_with_critic_on_two_ranks(folder: Path, tiny: Path) -> Told:
         "critic.optim.lr": 1.0e-3,
         "critic.ppo_micro_batch_size_per_gpu": 8,
     }
-    return run(tiny_job(folder, tiny, critic, resources={"gpus_per_trial": 2}))
+    return run(tiny_job(folder, tiny, critic, resources={"gpus_per_trial": 2, "warm_sessions": True}))
 
 
 STORIES: dict[str, Story] = {
@@ -114,6 +115,8 @@ def running(
         futures: dict[str, Future[Any]] = {}
         if "test_ladder" in wanted:
             futures["ladder"] = pool.submit(climb, root / "small-ladder", tiny)
+        if "test_warm_session" in wanted:
+            futures["warm"] = pool.submit(serve_all, root / "warm", tiny)
         for name, story in STORIES.items():
             if name in wanted:
                 futures[name] = pool.submit(story, root / name.replace("_", "-"), tiny)
@@ -127,6 +130,17 @@ def ladder(running: dict[str, Future[Any]]) -> Climbed:
     """The small ladder, once it has ended."""
     climbed: Climbed = running["ladder"].result()
     return climbed
+
+
+@pytest.fixture(scope="session")
+def warm(running: dict[str, Future[Any]]) -> Callable[[], dict[str, Attempted]]:
+    """What came of the warm session's candidates, once they have ended."""
+
+    def came() -> dict[str, Attempted]:
+        attempted: dict[str, Attempted] = running["warm"].result()
+        return attempted
+
+    return came
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,7 @@ def tiny_job(folder: Path, tiny: Path, overrides: dict[str, Any] | None = None, 
     job["storage"] = {"results": str(folder / "results")}
     survive = {"search_space": "survive_tiny_cpu", "steps": 3, "trials": 1, "seed": 1, "certificate": None}
     job["stages"] = {"survive": survive}
+    job["resources"]["warm_sessions"] = False  # one trial each: the whole tree ends with it
     for name, section in sections.items():
         job[name] = {**job.get(name, {}), **section}
     path = folder / "job.yaml"

@@ -5,7 +5,14 @@ import pytest
 from autotune.job.loading import load_job
 from autotune.job.shipped import shipped
 from autotune.verl_config.compose import compose
-from autotune.verl_plugin.warm.live_keys import ENGINE_KEYS, LIVE_KEYS, cold_key, cold_only, is_live
+from autotune.verl_plugin.warm.live_keys import (
+    ENGINE_KEYS,
+    LIVE_KEYS,
+    MODEL_KEYS,
+    cold_key,
+    cold_only,
+    is_live,
+)
 
 ACTOR = "actor_rollout_ref.actor."
 ROLLOUT = "actor_rollout_ref.rollout."
@@ -35,6 +42,8 @@ def flat(job):
         {ROLLOUT + "n": 4},
         {ROLLOUT + "temperature": 0.8},
         {ROLLOUT + "max_num_seqs": 4},
+        {ACTOR + "fsdp_config.param_offload": True, "actor_rollout_ref.ref.fsdp_config.param_offload": True},
+        {"actor_rollout_ref.model.enable_gradient_checkpointing": False},
         {"data.train_batch_size": 16, ACTOR + "ppo_mini_batch_size": 16},
         {"data.seed": 7, "trainer.total_training_steps": 3},
     ],
@@ -51,8 +60,7 @@ def test_what_follows_from_a_live_key_is_live_too(job, flat, change):
     [
         {ROLLOUT + "tensor_model_parallel_size": 2},
         {"data.max_response_length": 64},
-        {ACTOR + "fsdp_config.param_offload": True},
-        {"actor_rollout_ref.model.enable_gradient_checkpointing": False},
+        {ACTOR + "fsdp_config.model_dtype": "bf16"},
         {ACTOR + "use_kl_loss": False},
         {"actor_rollout_ref.model.path": "another/model"},
         {"algorithm.adv_estimator": "gae"},
@@ -65,7 +73,7 @@ def test_what_shapes_the_processes_is_cold(job, flat, change):
 def test_every_listed_key_is_one_of_verls(flat):
     # Two are verl's own only where the actor or critic does not count tokens.
     optional = {"ppo_infer_micro_batch_size_per_gpu", "ppo_infer_max_token_len_per_gpu"}
-    unknown = {key for key in (*LIVE_KEYS, *ENGINE_KEYS) if key not in flat}
+    unknown = {key for key in (*LIVE_KEYS, *ENGINE_KEYS, *MODEL_KEYS) if key not in flat}
     assert {key.rsplit(".", 1)[1] for key in unknown} <= optional
     assert all(is_live(key) for key in LIVE_KEYS)
 

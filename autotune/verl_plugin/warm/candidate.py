@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from autotune.verl_plugin import phases
 from autotune.verl_plugin.warm import rollout, workers
+from autotune.verl_plugin.warm.live_keys import ENGINE_KEYS, MODEL_KEYS
 from autotune.verl_plugin.warm.wire import METRICS_FILE, PHASES_FILE, is_asked_to_stop
 
 
@@ -25,6 +27,13 @@ class CandidateStoppedError(Exception):
 
 class NotCleanError(RuntimeError):
     """The session does not start like a fresh process; it must end."""
+
+
+def differs(before: Any, now: Any, keys: Iterable[str]) -> bool:
+    """Whether two configurations say different things under any of the keys."""
+    from omegaconf import OmegaConf
+
+    return any(OmegaConf.select(before, key) != OmegaConf.select(now, key) for key in keys)
 
 
 def stoppable(trainer_class: type[Any]) -> type[Any]:
@@ -70,8 +79,11 @@ class Trainee:
         """
         trainer = self._trainer
         trainer.checkpoint_manager.sleep_replicas()
+        if differs(trainer.config, config, MODEL_KEYS):
+            section = config.actor_rollout_ref
+            self._on_every_rank(partial(workers.build_models_anew, actor_rollout_ref=section))
         self._save_or_load()
-        if rollout.needs_new_engine(trainer.config, config):
+        if differs(trainer.config, config, ENGINE_KEYS):
             rollout.restart_engine(trainer, self._agents, config)
         self._renew_trainer(config)
         critic = config.critic if trainer.use_critic else None

@@ -109,7 +109,24 @@ ENGINE_KEYS = (
     "actor_rollout_ref.rollout.disable_log_stats",
 )
 """A session starts new rollout engines where one of these changes, and keeps everything else."""
+MODEL_KEYS = (
+    # Read when the actor and the reference are built (workers/engine/fsdp/transformer_impl.py:207-480).
+    "actor_rollout_ref.actor.fsdp_config.param_offload",
+    "actor_rollout_ref.actor.fsdp_config.optimizer_offload",
+    "actor_rollout_ref.actor.fsdp_config.offload_policy",
+    "actor_rollout_ref.actor.fsdp_config.reshard_after_forward",
+    "actor_rollout_ref.actor.fsdp_config.forward_prefetch",
+    "actor_rollout_ref.ref.fsdp_config.param_offload",
+    "actor_rollout_ref.ref.fsdp_config.optimizer_offload",
+    "actor_rollout_ref.ref.fsdp_config.offload_policy",
+    "actor_rollout_ref.ref.fsdp_config.reshard_after_forward",
+    "actor_rollout_ref.ref.fsdp_config.forward_prefetch",
+    "actor_rollout_ref.model.enable_gradient_checkpointing",
+    "actor_rollout_ref.model.enable_activation_offload",
+)
+"""A session builds actor and reference anew where one of these changes; the processes stay."""
 LIVE_KEYS = frozenset((*_BATCHES, *_UPDATE, *_LOSS, *_ADVANTAGE, *_SAMPLING, *_DATA))
+_CHANGEABLE = LIVE_KEYS.union(ENGINE_KEYS, MODEL_KEYS)
 LIVE_SECTIONS = (
     "actor_rollout_ref.actor.optim.",
     "critic.optim.",
@@ -122,8 +139,8 @@ call; teachers repeat the rollout's sampling settings, and with distillation the
 
 
 def is_live(key: str) -> bool:
-    """Whether a session changes `key` without a new process: as it runs, or by a new rollout engine."""
-    return key in LIVE_KEYS or key in ENGINE_KEYS or key.startswith(LIVE_SECTIONS)
+    """Whether a session changes `key` without a new process: as it runs, or by a new engine or model."""
+    return key in _CHANGEABLE or key.startswith(LIVE_SECTIONS)
 
 
 def cold_key(flat: Mapping[str, Any]) -> str:

@@ -11,20 +11,12 @@ from functools import partial
 from typing import Any
 
 from autotune.verl_plugin.after_import import after_import
-from autotune.verl_plugin.warm.live_keys import ENGINE_KEYS
 
 RESEED = "autotune_reseed"
 """Name of the method that `turn_on` gives to vLLM's workers."""
 NAME_LIMIT_S = 30.0
 """How long the name of a killed server may stay taken."""
 _SERVER_SETTINGS = ("ignore_eos", "n", "temperature", "top_p", "top_k")
-
-
-def needs_new_engine(before: Any, now: Any) -> bool:
-    """Whether the two configurations want engines that were started differently."""
-    from omegaconf import OmegaConf
-
-    return any(OmegaConf.select(before, key) != OmegaConf.select(now, key) for key in ENGINE_KEYS)
 
 
 def restart_engine(trainer: Any, agent_loops: Any, config: Any) -> None:

@@ -6,9 +6,11 @@ A worker's actor, reference and critic are reached through verl 0.9.1's `WorkerD
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -31,6 +33,28 @@ def configure(worker_dict: Any, actor_rollout_ref: Any, critic: Any) -> None:
             _configure_critic(worker, critic)
     gc.collect()
     _forget_memory_peaks()
+
+
+def build_models_anew(worker_dict: Any, actor_rollout_ref: Any) -> None:
+    """Lets go of this rank's actor and reference and builds them for the candidate, as at the start.
+
+    By verl's own `ActorRolloutRefWorker.init_model`; the critic stays. The rollout adapter that comes with it
+    finds its server by name again.
+    """
+    for worker in worker_dict.worker_dict.values():
+        if not hasattr(worker, "actor"):
+            continue
+        worker.config = actor_rollout_ref.copy()  # `init_model` renames keys of it
+        for trained in (worker.actor, worker.ref):
+            if trained is not None:
+                trained.engine.module = trained.engine.optimizer = trained.engine.checkpoint_manager = None
+        worker.actor = worker.ref = None
+        for registered in (worker._Worker__dispatch_dp_rank, worker._Worker__collect_dp_rank):
+            registered.pop("actor", None)
+            registered.pop("ref", None)
+        gc.collect()
+        _forget_memory_peaks()
+        worker.init_model()
 
 
 def fingerprint(worker_dict: Any) -> dict[str, str]:
@@ -116,9 +140,11 @@ def _digest(tensor: torch.Tensor) -> str:
 
 
 def _forget_memory_peaks() -> None:
-    """The next candidate's peaks are its own."""
+    """The next candidate's peaks are its own: what was freed goes back to the device or the system."""
     from verl.utils.device import get_torch_device
 
+    with suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
     device = get_torch_device()
     device.empty_cache()
     if hasattr(device, "reset_peak_memory_stats"):

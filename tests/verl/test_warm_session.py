@@ -1,0 +1,70 @@
+"""A warm session on real verl: every kind of change, an early end, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from autotune.verl_plugin.warm.wire import read_mark
+from tests.verl.warm_story import CANDIDATES, STEPS, Attempted
+
+pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
+
+Came = dict[str, Attempted]
+SERVED = [name for name in CANDIDATES if name not in ("stopped", "too large")]
+
+
+@pytest.fixture
+def came(warm: Callable[[], Came]) -> Came:
+    return warm()
+
+
+def test_one_process_runs_them_all(came: Came) -> None:
+    assert len({attempted.end.session for attempted in came.values()}) == 1
+    assert [attempted.end.session_number for attempted in came.values()] == list(range(len(CANDIDATES)))
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_each_runs_its_steps_from_a_verified_start(came: Came, name: str) -> None:
+    attempted = came[name]
+    assert (attempted.end.exit_code, attempted.end.session_over) == (0, False), attempted.end.tail
+    assert [row.step for row in attempted.rows] == list(range(1, STEPS + 1))
+    mark = read_mark(attempted.paths.root)
+    assert mark is not None
+    assert mark.state == "completed"
+
+
+def test_the_first_step_sees_the_same_policy_each_time(came: Came) -> None:
+    """Before an update the policy is the reference: a KL that is not 0 would be what another one left."""
+    for name in SERVED:
+        assert came[name].rows[0].values["actor/kl_loss"] == pytest.approx(0.0, abs=1e-5)
+        # Rollout and trainer agree, so the engine has the session's start too, also a new one.
+        assert came[name].rows[0].values["training/rollout_probs_diff_mean"] < 1e-3
+
+
+def test_the_same_candidate_starts_with_the_same_rewards(came: Came) -> None:
+    """Data order and sampling seed are back as well; later steps may differ by the order of sums."""
+    first = came["first"].rows[0].values
+    for name in ("same again", "as the first"):
+        again = came[name].rows[0].values
+        assert again["critic/rewards/mean"] == pytest.approx(first["critic/rewards/mean"], abs=0.05)
+
+
+def test_settings_are_the_candidates_own(came: Came) -> None:
+    assert came["other learning rate"].rows[-1].values["actor/lr"] == pytest.approx(3.0e-3)
+    assert came["other batches"].rows[-1].values["actor/lr"] == pytest.approx(3.0e-4)
+    tokens = {name: came[name].rows[0].values["perf/total_num_tokens"] for name in SERVED}
+    assert tokens["other batches"] < 0.7 * tokens["first"]  # four answers a prompt in place of eight
+
+
+def test_an_early_end_leaves_the_session_usable(came: Came) -> None:
+    stopped = came["stopped"]
+    assert (stopped.end.asked, stopped.end.session_over) == (True, False)
+    assert 1 <= len(stopped.rows) < STEPS
+
+
+def test_out_of_memory_ends_the_session_and_leaves_nothing(came: Came) -> None:
+    end = came["too large"].end
+    assert (end.exit_code, end.session_over, end.left_behind) == (1, True, ())
+    assert any("allocate memory" in line for line in end.tail)
