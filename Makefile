@@ -18,6 +18,7 @@ demo: install
 	$(BIN)/python -m autotune.verl_plugin.tiny_job .tiny
 	$(BIN)/autotune run jobs/tiny-cpu.yaml
 	$(BIN)/autotune export --job jobs/tiny-cpu.yaml -o results/tiny-cpu-best.yaml
+	$(BIN)/autotune report --job jobs/tiny-cpu.yaml -o results/tiny-cpu-report.html
 	$(BIN)/autotune trials --job jobs/tiny-cpu.yaml
 
 test: check unit engines

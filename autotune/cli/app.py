@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from autotune import __version__
-from autotune.cli import check, dashboard, explain, export, init, run, show, status, trials
+from autotune.cli import check, dashboard, explain, export, init, report, run, show, status, trials
 from autotune.errors import AutotuneError, Fault, InputError, StoppedError
 
 _COMMAND_LINE_ERROR: type[Exception] = next(
@@ -35,6 +35,7 @@ app.command("status")(status.status)
 app.command("trials")(trials.trials)
 app.command("show")(show.show)
 app.command("dashboard")(dashboard.dashboard)
+app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("check")(check.check)
 app.command("explain")(explain.explain)

@@ -14,6 +14,16 @@ def percent(fraction: float | None) -> str:
     return ABSENT if fraction is None else f"{100 * fraction:.0f} %"
 
 
+def factor(gain: float | None) -> str:
+    """1.299 as `1.29x`: cut off, not rounded, so that nothing reads as the goal that it misses."""
+    return ABSENT if gain is None else f"{math.floor(gain * 100 + 1e-9) / 100:.2f}x"
+
+
+def signed_percent(fraction: float | None) -> str:
+    """0.123 as `+12.3 %`."""
+    return ABSENT if fraction is None else f"{100 * fraction:+.1f} %"
+
+
 def number(value: float | None) -> str:
     """Four significant digits, large ones whole with thousands apart: `0.1234`, `12,345`."""
     if value is None:

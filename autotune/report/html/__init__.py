@@ -1,0 +1,1 @@
+"""`autotune report`: one self-contained HTML file. Figures are pure functions of `ReportData`."""

@@ -1,0 +1,100 @@
+"""The report as one HTML file: the template filled in, with style, script and plotly's JavaScript inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import plotly.graph_objects as go
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from autotune.records import Value
+from autotune.report.html.curve_figures import kl_figure, reward_figure
+from autotune.report.html.effect_figures import effects_figure, importance_figure
+from autotune.report.html.ladder_figures import rung_figures
+from autotune.report.html.ledger_figure import ledger_figure
+from autotune.report.html.memory_figure import memory_figure
+from autotune.report.html.step_figure import PHASE_WORDS, step_figure
+from autotune.report.html.trial_lines import trial_lines
+from autotune.report.report_data import ReportData
+from autotune.report.wording import (
+    factor,
+    gigabytes,
+    number,
+    percent,
+    seconds,
+    short_key,
+    signed_percent,
+    strict,
+)
+
+_TEMPLATES = PackageLoader("autotune.report.html", "templates")
+
+
+def report_html(data: ReportData) -> str:
+    """The whole page; it asks the network for nothing."""
+    environment = Environment(
+        loader=_TEMPLATES, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(
+        factor=factor,
+        gigabytes=gigabytes,
+        number=number,
+        percent=percent,
+        seconds=seconds,
+        short_key=short_key,
+        signed_percent=signed_percent,
+        value=value_text,
+    )
+    figures = report_figures(data)
+    return environment.get_template("report.html.jinja").render(
+        data=data,
+        figures=figures,
+        lines=trial_lines(data),
+        phase_words=PHASE_WORDS,
+        hours="GPU hours" if data.device == "gpu" else "device hours",
+        style=_source(environment, "report.css"),
+        script=_source(environment, "report.js"),
+        figures_json=Markup(figures_json(figures)),
+        plotly=Markup(get_plotlyjs()),
+    )
+
+
+def report_figures(data: ReportData) -> dict[str, go.Figure]:
+    """Every figure that this data allows, by the name that the template asks for."""
+    wanted: dict[str, go.Figure | None] = {
+        **rung_figures(data),
+        "memory": memory_figure(data),
+        "steps": step_figure(data),
+        "reward": reward_figure(data),
+        "kl": kl_figure(data),
+        "effects": effects_figure(data),
+        **{f"importance-{found.stage.value}": importance_figure(found) for found in data.importances},
+        "ledger": ledger_figure(data),
+    }
+    return {name: figure for name, figure in wanted.items() if figure is not None}
+
+
+def figures_json(figures: Mapping[str, go.Figure]) -> str:
+    """The figures for a `script` element: strict JSON in ASCII in which no tag can begin or end."""
+    plain = {name: strict(figure.to_plotly_json()) for name, figure in figures.items()}
+    return json.dumps(plain, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def value_text(value: Value) -> str:
+    """A configuration's value as verl's YAML has it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
+
+
+def _source(environment: Environment, name: str) -> Markup:
+    """A file of the templates' folder as it is."""
+    assert environment.loader is not None
+    text: Any = environment.loader.get_source(environment, name)[0]
+    return Markup(text)
