@@ -1,29 +1,35 @@
-"""Progress while a job runs: a live table in a terminal, plain lines elsewhere."""
+"""Progress while a job runs: a screen that stays in place in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from autotune.controller.progress import FlightProgress, SilentWatcher, Standing, Watcher
+from autotune.controller.progress import SilentWatcher, Standing, Watcher
+from autotune.report.run_screen import run_screen
 
 _REFRESH_PER_S = 2.0
 
 
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[Watcher]:
-    """A watcher that fits where the output goes."""
+    """A watcher that fits where the output goes; a terminal is left as it was found."""
     console = Console(stderr=True, highlight=False)
     if quiet:
         yield SilentWatcher()
     elif console.is_terminal:
-        with Live(console=console, refresh_per_second=_REFRESH_PER_S, transient=True) as live:
-            yield TerminalWatcher(live)
+        watcher = TerminalWatcher(console)
+        with Live(
+            console=console,
+            get_renderable=watcher.screen,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+        ):
+            yield watcher
     else:
         yield LineWatcher(console)
 
@@ -45,45 +51,18 @@ class LineWatcher:
 class TerminalWatcher:
     """What happened scrolls by; the trials in flight and the budget stay in place below."""
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._latest: Standing | None = None
 
     def show(self, standing: Standing) -> None:
-        """Redraws the table."""
-        self._live.update(standing_table(standing))
+        """Keeps the snapshot: drawing it is the display's own thread's work, not the controller's."""
+        self._latest = standing
 
     def say(self, text: str) -> None:
-        """One line above the table."""
-        self._live.console.print(Text(text))
+        """One line above the screen."""
+        self._console.print(Text(text))
 
-
-def standing_table(standing: Standing) -> RenderableType:
-    """The stage, its running attempts and what was spent."""
-    best = "" if standing.best is None else f", best {standing.best:.4g}"
-    limit = standing.budget.gpu_hours
-    spent = f"device hours {standing.device_s / 3600:.2f}" + ("" if limit is None else f" of {limit:g}")
-    title = f"{standing.stage.value}: {standing.told} of {standing.planned} trials told{best}; {spent}"
-    table = Table(box=None, pad_edge=False)
-    for column in ("trial", "phase", "step", "tokens/s/GPU", "reward", "KL", "peak memory", "s"):
-        table.add_column(column, justify="left" if column in ("trial", "phase") else "right")
-    for flight in standing.flights:
-        table.add_row(*_cells(flight))
-    return Group(Text(title, style="bold"), table)
-
-
-def _cells(flight: FlightProgress) -> list[str]:
-    return [
-        f"#{flight.number} {flight.role.value}"
-        + (f" (attempt {flight.attempt + 1})" if flight.attempt else ""),
-        flight.phase,
-        f"{flight.step}/{flight.steps}",
-        _figure(flight.tokens_per_s_per_gpu, ".0f"),
-        _figure(flight.reward, ".3f"),
-        _figure(flight.kl, ".4f"),
-        _figure(flight.peak_memory_frac, ".0%"),
-        f"{flight.elapsed_s:.0f}",
-    ]
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    def screen(self) -> RenderableType:
+        """The latest snapshot, as wide as the terminal is now."""
+        return Text() if self._latest is None else run_screen(self._latest, self._console.width)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from autotune.clock import Clock
 from autotune.controller.budget import exhausted
 from autotune.controller.climb import StageClimb, StudyStopError
-from autotune.controller.progress import Standing, Watcher, flight_progress
+from autotune.controller.progress import Standing, Watcher, finished_trial, flight_progress
 from autotune.errors import AutotuneError, NothingFeasibleError, StoppedError
 from autotune.job.model import Job
 from autotune.judge import guards
@@ -24,6 +24,7 @@ from autotune.trial.launcher import Launcher
 
 _TURN_S = 0.25
 """Pause between turns: the longest delay of a guard's decision that the controller adds."""
+_FINISHED_SHOWN = 5
 _BOOKING_S = 5.0
 """Wall time is written this often; a crash loses no more of it."""
 
@@ -153,15 +154,19 @@ class Controller:
     def _show(self, climb: StageClimb) -> None:
         now_s = self._clock.now_s()
         metric = self._job.guards.kl_metric
+        ended = climb.view().ended
         self._watcher.show(
             Standing(
                 stage=climb.stage,
-                told=len(climb.view().ended),
+                told=len(ended),
                 planned=climb.section.trials,
                 best=climb.best_objective(),
                 device_s=climb.device_s(),
                 wall_s=self._wall_s(),
                 budget=self._job.budget,
                 flights=tuple(flight_progress(f, metric, now_s) for f in climb.flights.values()),
+                trials=climb.trials_told(),
+                memory_limit_frac=climb.section.peak_memory_frac,
+                finished=tuple(finished_trial(view) for view in ended[-_FINISHED_SHOWN:]),
             )
         )

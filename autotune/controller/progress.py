@@ -7,7 +7,31 @@ from typing import Protocol
 
 from autotune.controller.flight import Flight
 from autotune.job.model import BudgetSection
-from autotune.records import AttemptRole, StageName
+from autotune.judge.evidence import Evidence
+from autotune.ladder.view import TrialView
+from autotune.records import AttemptRole, Figures, StageName
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceMemory:
+    """One device of a running attempt; fractions of its capacity."""
+
+    device: str
+    used_frac: float
+    """By the latest sample."""
+    peak_frac: float
+    capacity_gb: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedTrial:
+    """A trial that was told."""
+
+    number: int
+    outcome: str
+    """Failure kind where there is one, else the outcome."""
+    accepted: bool
+    figures: Figures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +49,8 @@ class FlightProgress:
     reward: float | None
     kl: float | None
     peak_memory_frac: float | None
+    devices: tuple[DeviceMemory, ...] = ()
+    """Those of known capacity."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +65,12 @@ class Standing:
     wall_s: float
     budget: BudgetSection
     flights: tuple[FlightProgress, ...]
+    trials: int = 0
+    """Told over all stages."""
+    memory_limit_frac: float | None = None
+    """Largest share of a device that the stage accepts."""
+    finished: tuple[FinishedTrial, ...] = ()
+    """The stage's latest, oldest first."""
 
 
 class Watcher(Protocol):
@@ -80,4 +112,33 @@ def flight_progress(flight: Flight, kl_metric: str, now_s: float) -> FlightProgr
         reward=values.get("critic/rewards/mean"),
         kl=values.get(kl_metric),
         peak_memory_frac=max(peaks, default=None),
+        devices=device_memory(flight.evidence),
+    )
+
+
+def device_memory(evidence: Evidence) -> tuple[DeviceMemory, ...]:
+    """Use and peak of each device, in the order of their names."""
+    peaks_gb: dict[str, float] = {}
+    for (device, _), used_gb in evidence.peaks_gb.items():
+        peaks_gb[device] = max(peaks_gb.get(device, 0.0), used_gb)
+    return tuple(
+        DeviceMemory(
+            device=device,
+            used_frac=evidence.last_used_gb.get(device, 0.0) / capacity_gb,
+            peak_frac=peaks_gb.get(device, 0.0) / capacity_gb,
+            capacity_gb=capacity_gb,
+        )
+        for device, capacity_gb in sorted(evidence.capacity_gb.items())
+    )
+
+
+def finished_trial(view: TrialView) -> FinishedTrial:
+    """What became of a trial that was told."""
+    assert view.verdict is not None
+    failure = view.verdict.failure
+    return FinishedTrial(
+        number=view.number,
+        outcome=failure.kind if failure else view.verdict.outcome.value,
+        accepted=view.accepted,
+        figures=view.verdict.figures,
     )
