@@ -23,7 +23,9 @@ from autotune.records import (
     StageResult,
     Verdict,
 )
+from autotune.report.report_data import ReportData, read_report
 from autotune.store.store import Store
+from tests.report.study import fill_study, study_job
 
 FIGURES = Figures(
     steps=4,
@@ -138,3 +140,13 @@ def printed() -> Callable[[RenderableType], str]:
         return console.file.getvalue()
 
     return text
+
+
+@pytest.fixture(scope="session")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> ReportData:
+    """The report's data of a whole made-up ladder."""
+    folder = tmp_path_factory.mktemp("study")
+    clock, job = ManualClock(), study_job(folder)
+    with Store.open(f"sqlite:///{folder}/s.db", job_name=job.name, job_hash="0" * 16, version="t") as store:
+        fill_study(store, clock, job)
+        return read_report(store, job, clock.utc_now())

@@ -1,0 +1,79 @@
+"""The page: complete without a network, safe against what logs and names contain, short at 1,000 trials."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from autotune.report.findings.verdict import ConfirmedMeasure, ConfirmedVerdict
+from autotune.report.html.page import figures_json, report_figures, report_html, value_text
+from tests.report.study import LINE
+
+
+@pytest.fixture(scope="module")
+def page(studied):
+    return report_html(studied)
+
+
+def without_plotly(page):
+    """The page's own text; plotly's code holds addresses that it never asks for."""
+    return re.sub(r"<script>/\*\*.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_it_names_no_address_and_forbids_every_request(page):
+    own = without_plotly(page)
+    assert len(own) < 200_000
+    assert re.findall(r"""(?:src|href)=["'](?!#)""", own) == []
+    assert "://" not in own
+    assert "default-src 'none'" in own
+
+
+def test_the_verdict_comes_first(page):
+    own = without_plotly(page)
+    places = [own.index(f'id="{name}"') for name in ("verdict", "ladder", "memory", "trials", "provenance")]
+    assert places == sorted(places)
+    assert "not confirmed" in own
+
+
+def test_what_a_log_says_stays_text(page):
+    assert "<b>Tried</b>" not in page
+    assert "&lt;b&gt;Tried&lt;/b&gt;" in page
+
+
+def test_a_name_cannot_end_the_script(studied):
+    hostile = replace(studied.curves.named[1], name="</script><script>alert(1)</script>")
+    data = replace(studied, curves=replace(studied.curves, named=(hostile,)))
+    text = figures_json(report_figures(data))
+    assert "<" not in text
+    assert "</script><script>" in json.loads(text)["reward"]["data"][1]["name"]
+
+
+def test_every_figure_has_its_place(studied, page):
+    for name in report_figures(studied):
+        assert f'data-figure="{name}"' in page
+
+
+def test_every_table_has_a_caption_and_every_section_a_heading(page):
+    own = without_plotly(page)
+    assert own.count("<caption>") == len(re.findall(r"<table", own))
+    assert own.count("<section") == own.count("aria-labelledby=")
+
+
+def test_a_confirmed_verdict_is_shown_with_its_intervals(studied):
+    measure = ConfirmedMeasure(name="tokens/s/GPU", own=1000.0, winner=1400.0, low=1.35, high=1.45)
+    confirmed = ConfirmedVerdict(word="better", statement="Better.", measures=(measure,))
+    own = without_plotly(report_html(replace(studied, confirmed=confirmed)))
+    assert "1.35 to 1.45" in own
+    assert "if the gain is confirmed" not in own
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "null"), (True, "true"), (3e-6, "3e-06"), ([1, "a"], '[1, "a"]'), ("x", "x")]
+)
+def test_values_as_yaml_has_them(value, text):
+    assert value_text(value) == text
+
+
+def test_the_line_that_decided_is_whole(page):
+    assert LINE.split("<b>")[0] in page
