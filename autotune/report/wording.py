@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+
+from autotune.records import Value
 
 ABSENT = "-"
 
@@ -55,6 +59,22 @@ def gigabytes(value_gb: float | None) -> str:
 def short_key(key: str) -> str:
     """The last two parts of a dotted key, enough to know it by in a table."""
     return ".".join(key.split(".")[-2:])
+
+
+def value_text(value: Value) -> str:
+    """A configuration's value as verl's YAML has it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
+
+
+def counted(names: Any) -> str:
+    """Equal names once, with their number: `8 x H100`; empty for anything but a list."""
+    if not isinstance(names, list):
+        return ""
+    return ", ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in Counter(names).items())
 
 
 def strict(value: Any) -> Any:

@@ -63,9 +63,9 @@ class StudyBuilder:
             kind=kind,
             group=FailureGroup.CANDIDATE,
             phase=phase,
-            cause="Device memory ran out in the actor's update.",
-            line_number=1216,
-            line=LINE,
+            cause="Device memory ran out in the actor's update." if kind.startswith("oom") else "KL passed 0.5.",
+            line_number=1216 if kind.startswith("oom") else None,
+            line=LINE if kind.startswith("oom") else "",
         )
         measured = figures(evidence, steps_asked=20, warmup_steps=1, kl_metric=KL)
         verdict = Verdict(outcome=Outcome.FAILED, figures=measured, failure=failure)

@@ -5,7 +5,17 @@ import math
 
 import pytest
 
-from autotune.report.wording import gigabytes, number, percent, seconds, strict
+from autotune.report.wording import (
+    counted,
+    factor,
+    gigabytes,
+    number,
+    percent,
+    seconds,
+    signed_percent,
+    strict,
+    value_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,3 +46,27 @@ def test_strict_json_has_no_nan():
         "b": [True, None],
         "c": {"d": "x"},
     }
+
+
+@pytest.mark.parametrize(("gain", "text"), [(None, "-"), (1.299, "1.29x"), (1.3, "1.30x"), (0.7, "0.70x")])
+def test_a_gain_is_cut_off_not_rounded(gain, text):
+    assert factor(gain) == text
+
+
+@pytest.mark.parametrize(("fraction", "text"), [(None, "-"), (0.1234, "+12.3 %"), (-0.05, "-5.0 %")])
+def test_a_change_has_its_sign(fraction, text):
+    assert signed_percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "null"), (True, "true"), (3e-6, "3e-06"), ([1, "a"], '[1, "a"]'), ("x", "x")]
+)
+def test_values_as_yaml_has_them(value, text):
+    assert value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [(["H100", "H100", "A10"], "2 x H100, A10"), ([], ""), (None, "")]
+)
+def test_equal_names_are_counted(names, text):
+    assert counted(names) == text

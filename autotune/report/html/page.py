@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from autotune.records import Value
+from autotune.ladder.speed import LEAST_NOISE_FRAC
 from autotune.report.html.curve_figures import kl_figure, reward_figure
 from autotune.report.html.effect_figures import effects_figure, importance_figure
 from autotune.report.html.ladder_figures import rung_figures
@@ -21,6 +21,7 @@ from autotune.report.html.step_figure import PHASE_WORDS, step_figure
 from autotune.report.html.trial_lines import trial_lines
 from autotune.report.report_data import ReportData
 from autotune.report.wording import (
+    counted,
     factor,
     gigabytes,
     number,
@@ -29,6 +30,7 @@ from autotune.report.wording import (
     short_key,
     signed_percent,
     strict,
+    value_text,
 )
 
 _TEMPLATES = PackageLoader("autotune.report.html", "templates")
@@ -56,6 +58,8 @@ def report_html(data: ReportData) -> str:
         lines=trial_lines(data),
         phase_words=PHASE_WORDS,
         hours="GPU hours" if data.device == "gpu" else "device hours",
+        least_noise_frac=LEAST_NOISE_FRAC,
+        gpus=counted(data.provenance.get("gpus")),
         style=_source(environment, "report.css"),
         script=_source(environment, "report.js"),
         figures_json=Markup(figures_json(figures)),
@@ -82,15 +86,6 @@ def figures_json(figures: Mapping[str, go.Figure]) -> str:
     """The figures for a `script` element: strict JSON in ASCII in which no tag can begin or end."""
     plain = {name: strict(figure.to_plotly_json()) for name, figure in figures.items()}
     return json.dumps(plain, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def value_text(value: Value) -> str:
-    """A configuration's value as verl's YAML has it."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
 
 
 def _source(environment: Environment, name: str) -> Markup:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autotune.records import Figures, Overrides, StageName, Value
+from autotune.records import Figures, Overrides, StageName
 from autotune.report.report_data import ReportData
-from autotune.report.tables import params_text, trial_name
-from autotune.report.wording import number, percent, seconds
+from autotune.report.tables import trial_name
+from autotune.report.wording import number, percent, seconds, short_key, value_text
 from autotune.store.stored import StoredTrial
 
 
@@ -38,7 +38,7 @@ class TrialLine:
     reason: str
     origin: str
     params: str
-    """What differs from the stage's start; everything in the start's own row."""
+    """What differs from the stage's start; everything in the start's own row; empty where the origin says it."""
     cells: tuple[Cell, ...]
 
 
@@ -76,7 +76,7 @@ def _line(
         is_best=trial_name(trial) in best,
         reason=failure.cause if failure else "",
         origin=trial.candidate.origin,
-        params=params_text(_shown(trial, start.candidate.params)),
+        params=_params(trial, start.candidate.params),
         cells=(
             Cell(name="peak", text=percent(figures.peak_memory_frac), value=figures.peak_memory_frac),
             Cell(
@@ -91,8 +91,11 @@ def _line(
     )
 
 
-def _shown(trial: StoredTrial, start: Overrides) -> dict[str, Value]:
-    params = dict(trial.candidate.params)
-    if params == start:
-        return params
-    return {key: value for key, value in params.items() if key not in start or start[key] != value}
+def _params(trial: StoredTrial, start: Overrides) -> str:
+    params = trial.candidate.params
+    if params != start and "->" in trial.candidate.origin:
+        return ""  # the origin names the change
+    shown = params.items()
+    if params != start:
+        shown = [(key, value) for key, value in params.items() if key not in start or start[key] != value]
+    return "  ".join(f"{short_key(key)}={value_text(value)}" for key, value in shown)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autotune.report.findings.verdict import ConfirmedMeasure, ConfirmedVerdict
-from autotune.report.html.page import figures_json, report_figures, report_html, value_text
+from autotune.report.html.page import figures_json, report_figures, report_html
 from tests.report.study import LINE
 
 
@@ -66,13 +66,6 @@ def test_a_confirmed_verdict_is_shown_with_its_intervals(studied):
     own = without_plotly(report_html(replace(studied, confirmed=confirmed)))
     assert "1.35 to 1.45" in own
     assert "if the gain is confirmed" not in own
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "null"), (True, "true"), (3e-6, "3e-06"), ([1, "a"], '[1, "a"]'), ("x", "x")]
-)
-def test_values_as_yaml_has_them(value, text):
-    assert value_text(value) == text
 
 
 def test_the_line_that_decided_is_whole(page):
