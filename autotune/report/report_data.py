@@ -75,7 +75,7 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
         confirmed=confirmed,
         rungs=climbed_rungs,
         changes=changes_finding(stages, list(store.stage_results().values()), job),
-        memory=memory_finding(stages, {}),
+        memory=memory_finding(stages, _no_forecast),
         step_times=read_step_times(store, speed),
         curves=read_curves(store, stages, job.guards.kl_metric),
         effects=effects_finding(speed),
@@ -90,6 +90,11 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
         device=job.resources.device,
         provenance={name: value for name, value in store.provenance().items() if name != "job"},
     )
+
+
+def _no_forecast(_trial_id: int) -> Mapping[str, float]:
+    """The database keeps no forecasts."""
+    return {}
 
 
 def report_json(data: ReportData) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autotune.judge.phases import PHASES
 from autotune.records import StageName
 from autotune.report.findings.stages import BEST, FASTEST, OWN, SURVIVOR, ClimbedStage, figures_of, name_of
 from autotune.store.stored import StoredTrial
+
+ForecastOf = Callable[[int], Mapping[str, float]]
+"""Forecast peaks of a trial by its id: phase to fraction of the device; empty where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +63,11 @@ class MemoryFinding:
 
 
 def memory_finding(
-    stages: Sequence[ClimbedStage], forecasts: Mapping[int, Mapping[str, float]]
+    stages: Sequence[ClimbedStage], forecast_of: ForecastOf
 ) -> MemoryFinding | None:
     """Peaks of the user's configuration, the survivor, the fastest and the best; None before any.
 
-    `forecasts` has forecast peaks by trial id: phase to fraction of the device.
+    `forecast_of` is asked for the forecast peaks of those trials.
     """
     by_stage = {stage.stage: stage for stage in stages}
     survive = by_stage.get(StageName.SURVIVE)
@@ -79,7 +82,7 @@ def memory_finding(
     uses: dict[int, MemoryUse] = {}
     for name, trial in named:
         if trial is not None and trial.id not in uses:
-            uses[trial.id] = _use(name, trial, forecasts.get(trial.id, {}))
+            uses[trial.id] = _use(name, trial, forecast_of(trial.id))
     measured = tuple(use for use in uses.values() if use.by_phase_frac or use.forecast_frac)
     if not measured:
         return None

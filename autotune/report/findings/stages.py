@@ -52,11 +52,11 @@ class ClimbedStage:
 
 
 def climbed_stages(status: Status, job: Job) -> tuple[ClimbedStage, ...]:
-    """The stages of the job in climbing order."""
+    """The stages of the job that climb, in their order."""
     found = []
     for one in status.stages:
         section = job.stage(one.stage)
-        if section is None:
+        if section is None or one.stage not in NAMES_AFTER:
             continue
         found.append(
             ClimbedStage(

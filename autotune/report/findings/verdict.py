@@ -14,15 +14,18 @@ NOT_CONFIRMED = "not confirmed"
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmedMeasure:
-    """One measure of the winner against the user's own configuration, both run again."""
+    """One measure of the winner against the reference, over runs of both with the same fresh seeds."""
 
     name: str
     """`tokens/s/GPU`, `reward`, `peak memory`."""
-    own: float | None
-    winner: float | None
-    low: float | None
-    """Lower end of the interval of winner/own."""
-    high: float | None
+    reference: float
+    winner: float
+    gain: float
+    """winner/reference - 1 where `is_relative`, else their difference in the measure's unit."""
+    low: float
+    """Lower end of the gain's interval."""
+    high: float
+    is_relative: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,11 @@ class ConfirmedVerdict:
     """`better`, `not better` or `inconclusive`."""
     statement: str
     """One sentence with the figures."""
+    reference_name: str = "user configuration"
+    """What the winner was compared with; the survivor where the user's own does not run."""
     measures: tuple[ConfirmedMeasure, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a person should know besides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +60,9 @@ def headline(rungs: Sequence[Rung], confirmed: ConfirmedVerdict | None) -> Headl
         return Headline(
             word=confirmed.word,
             sentence=confirmed.statement,
-            basis="Winner and own configuration ran again with fresh seeds on stock verl.",
+            basis=" ".join(
+                (f"The winner and the {confirmed.reference_name} ran again, with fresh seeds.", *confirmed.notes)
+            ),
         )
     said = [text for rung in rungs if (text := _said(rung))]
     if not said:

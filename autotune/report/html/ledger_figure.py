@@ -20,6 +20,7 @@ _LOOKS = {
     RUNNING: (BEFORE, "-"),
 }
 """(colour, pattern): no outcome is told by its colour alone."""
+_OTHER_LOOK = (MUTED, "|")
 
 
 def ledger_figure(data: ReportData) -> go.Figure | None:
@@ -29,10 +30,10 @@ def ledger_figure(data: ReportData) -> go.Figure | None:
         return None
     stages = [stage.value for stage in StageName if any(entry.stage is stage for entry in entries)]
     traces = []
-    for outcome, (colour, pattern) in _LOOKS.items():
+    known = [outcome for outcome in _LOOKS if any(entry.outcome == outcome for entry in entries)]
+    for outcome in dict.fromkeys([*known, *(entry.outcome for entry in entries)]):
+        colour, pattern = _LOOKS.get(outcome, _OTHER_LOOK)
         hours = {entry.stage.value: entry.gpu_s / 3600 for entry in entries if entry.outcome == outcome}
-        if not hours:
-            continue
         traces.append(
             go.Bar(
                 y=stages,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autotune.records import Figures, Overrides, StageName
 from autotune.report.report_data import ReportData
-from autotune.report.tables import trial_name
+from autotune.report.tables import trial_json, trial_name
 from autotune.report.wording import number, percent, seconds, short_key, value_text
 from autotune.store.stored import StoredTrial
 
@@ -74,7 +74,7 @@ def _line(
         kind=failure.kind if failure else "",
         accepted=trial.accepted,
         is_best=trial_name(trial) in best,
-        reason=failure.cause if failure else "",
+        reason=trial_json(trial, spent_s or 0.0)["reason"] or "",
         origin=trial.candidate.origin,
         params=_params(trial, start.candidate.params),
         cells=(

@@ -61,10 +61,10 @@ def test_every_table_has_a_caption_and_every_section_a_heading(page):
 
 
 def test_a_confirmed_verdict_is_shown_with_its_intervals(studied):
-    measure = ConfirmedMeasure(name="tokens/s/GPU", own=1000.0, winner=1400.0, low=1.35, high=1.45)
+    measure = ConfirmedMeasure(name="tokens/s/GPU", reference=1000.0, winner=1400.0, gain=0.4, low=0.35, high=0.45, is_relative=True)
     confirmed = ConfirmedVerdict(word="better", statement="Better.", measures=(measure,))
     own = without_plotly(report_html(replace(studied, confirmed=confirmed)))
-    assert "1.35 to 1.45" in own
+    assert "+35.0 % to +45.0 %" in own
     assert "if the gain is confirmed" not in own
 
 
