@@ -87,9 +87,7 @@ class Page:
 
     def value(self, expression: str) -> Any:
         """What a JavaScript expression says; its promise is awaited."""
-        answer = self.ask(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 

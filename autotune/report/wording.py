@@ -74,7 +74,9 @@ def counted(names: Any) -> str:
     """Equal names once, with their number: `8 x H100`; empty for anything but a list."""
     if not isinstance(names, list):
         return ""
-    return ", ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in Counter(names).items())
+    return ", ".join(
+        f"{count} x {name}" if count > 1 else str(name) for name, count in Counter(names).items()
+    )
 
 
 def strict(value: Any) -> Any:

@@ -28,9 +28,17 @@ from tests.controller.conftest import LR, MICRO_BATCH, SEQUENCES, job_of
 
 GPUS = 8
 KL = "actor/kl_loss"
-LINE = "torch.OutOfMemoryError: CUDA out of memory. <b>Tried</b> to allocate 18.54 GiB. GPU 3 has 2.1 GiB free."
+LINE = (
+    "torch.OutOfMemoryError: CUDA out of memory. <b>Tried</b> to allocate 18.54 GiB. GPU 3 has 2.1 GiB free."
+)
 PROVENANCE = {
-    "versions": {"verl-autotune": "0.1.0", "verl": "0.9.1", "torch": "2.8.0", "vllm": "0.11.0", "ray": "2.49.0"},
+    "versions": {
+        "verl-autotune": "0.1.0",
+        "verl": "0.9.1",
+        "torch": "2.8.0",
+        "vllm": "0.11.0",
+        "ray": "2.49.0",
+    },
     "python": "3.11.9",
     "cpu_count": 112,
     "memory_gb": 2015.4,
@@ -43,9 +51,7 @@ PROVENANCE = {
 
 def study_job(results: Path) -> Job:
     """Three stages on eight GPUs."""
-    return job_of(
-        results, name="qwen2-7b-grpo", resources={"device": "gpu", "gpus_per_trial": GPUS}
-    )
+    return job_of(results, name="qwen2-7b-grpo", resources={"device": "gpu", "gpus_per_trial": GPUS})
 
 
 class StudyBuilder:
@@ -55,7 +61,9 @@ class StudyBuilder:
         self.store, self.clock, self.random = store, clock, random.Random(seed)
         self.carried: dict[str, object] = {}
 
-    def fail(self, stage, number, params, origin, *, kind="oom_gpu_actor_update", phase="update_actor", steps=0):
+    def fail(
+        self, stage, number, params, origin, *, kind="oom_gpu_actor_update", phase="update_actor", steps=0
+    ):
         """A trial that a failure of the candidate's ended, after `steps` steps at 1,000 tokens/s."""
         rows = self._rows(steps, tokens_per_s=1000.0, reward=(0.3, 0.3), kl=0.01)
         evidence = self._evidence(rows, peak=0.981, failed=phase)
@@ -63,7 +71,9 @@ class StudyBuilder:
             kind=kind,
             group=FailureGroup.CANDIDATE,
             phase=phase,
-            cause="Device memory ran out in the actor's update." if kind.startswith("oom") else "KL passed 0.5.",
+            cause="Device memory ran out in the actor's update."
+            if kind.startswith("oom")
+            else "KL passed 0.5.",
             line_number=1216 if kind.startswith("oom") else None,
             line=LINE if kind.startswith("oom") else "",
         )
@@ -71,7 +81,21 @@ class StudyBuilder:
         verdict = Verdict(outcome=Outcome.FAILED, figures=measured, failure=failure)
         return self._add(stage, number, params, origin, evidence, verdict, None)
 
-    def complete(self, stage, number, params, origin, *, tokens_per_s=1000.0, reward=(0.3, 0.4), kl=0.02, peak=0.71, accepted=False, steps=20, split=None):
+    def complete(
+        self,
+        stage,
+        number,
+        params,
+        origin,
+        *,
+        tokens_per_s=1000.0,
+        reward=(0.3, 0.4),
+        kl=0.02,
+        peak=0.71,
+        accepted=False,
+        steps=20,
+        split=None,
+    ):
         """A trial that ran all its steps; `split` sets seconds of single timers."""
         rows = self._rows(steps, tokens_per_s, reward, kl, split or {})
         evidence = self._evidence(rows, peak=peak)
@@ -112,9 +136,17 @@ class StudyBuilder:
         for step in range(1, steps + 1):
             share = step / max(steps, 1)
             step_s = 400_000 / (tokens_per_s * GPUS) * (4.0 if step == 1 else 1.0)
-            timers = {"gen": 0.45, "old_log_prob": 0.13, "ref": 0.1, "update_actor": 0.24, "update_weights": 0.03}
+            timers = {
+                "gen": 0.45,
+                "old_log_prob": 0.13,
+                "ref": 0.1,
+                "update_actor": 0.24,
+                "update_weights": 0.03,
+            }
             values = {
-                "critic/rewards/mean": low + (high - low) * (1 - math.exp(-3 * share)) + self.random.gauss(0, 0.004),
+                "critic/rewards/mean": low
+                + (high - low) * (1 - math.exp(-3 * share))
+                + self.random.gauss(0, 0.004),
                 KL: kl * share**1.4,
                 "perf/throughput": 400_000 / step_s / GPUS * self.random.gauss(1, 0.01),
                 "perf/time_per_step": step_s,
@@ -128,10 +160,22 @@ class StudyBuilder:
         return rows
 
     def _evidence(self, rows, *, peak, failed=""):
-        parts = {"model_load": 0.3, "rollout_start": 0.55, "rollout": 0.9, "old_log_prob": 0.82, "ref_log_prob": 0.74, "update_actor": 1.0, "weight_sync": 0.86}
+        parts = {
+            "model_load": 0.3,
+            "rollout_start": 0.55,
+            "rollout": 0.9,
+            "old_log_prob": 0.82,
+            "ref_log_prob": 0.74,
+            "update_actor": 1.0,
+            "weight_sync": 0.86,
+        }
         samples = []
         for phase, part in parts.items():
-            samples.append(MemorySample(at_s=60.0, phase=phase, device="gpu:0", used_gb=80 * peak * part, capacity_gb=80.0))
+            samples.append(
+                MemorySample(
+                    at_s=60.0, phase=phase, device="gpu:0", used_gb=80 * peak * part, capacity_gb=80.0
+                )
+            )
             if phase == failed:
                 break
         return Evidence.from_events([*samples, *rows])
@@ -139,10 +183,18 @@ class StudyBuilder:
     def _add(self, stage, number, params, origin, evidence, verdict, objective, *, accepted=False):
         now = self.clock.utc_now
         overrides = {**self.carried, **params}
-        trial_id = self.store.add_trial(stage, number, Candidate(params=params, origin=origin), overrides, now())
+        trial_id = self.store.add_trial(
+            stage, number, Candidate(params=params, origin=origin), overrides, now()
+        )
         attempt_id = f"{stage.value}{number}"
         self.store.start_attempt(
-            trial_id, attempt_id=attempt_id, index=0, role=AttemptRole.MEASURE, folder=attempt_id, at_utc=now(), devices=GPUS
+            trial_id,
+            attempt_id=attempt_id,
+            index=0,
+            role=AttemptRole.MEASURE,
+            folder=attempt_id,
+            at_utc=now(),
+            devices=GPUS,
         )
         if evidence.rows:
             self.store.add_events(attempt_id, evidence.rows, now())
@@ -173,8 +225,21 @@ def survive(study: StudyBuilder) -> None:
     """The user's configuration runs out of memory, its repair survives."""
     stage = StageName.SURVIVE
     study.fail(stage, 0, OWN, "user configuration")
-    study.complete(stage, 1, SAFE, f"repair of #0 (oom_gpu_actor_update): {MICRO_BATCH} 64 -> 8", peak=0.74, accepted=True)
-    study.end(stage, 1, met=True, accepted=(1,), statement="acceptance met by #1: 20 of 20 steps with finite reward; peak memory 74% of the device in update_actor (limit 80%)")
+    study.complete(
+        stage,
+        1,
+        SAFE,
+        f"repair of #0 (oom_gpu_actor_update): {MICRO_BATCH} 64 -> 8",
+        peak=0.74,
+        accepted=True,
+    )
+    study.end(
+        stage,
+        1,
+        met=True,
+        accepted=(1,),
+        statement="acceptance met by #1: 20 of 20 steps with finite reward; peak memory 74% of the device in update_actor (limit 80%)",
+    )
 
 
 def speed(study: StudyBuilder, sampled: int = 3) -> None:
@@ -183,34 +248,107 @@ def speed(study: StudyBuilder, sampled: int = 3) -> None:
     for number, tokens_per_s in enumerate((1000.0, 1040.0)):
         study.complete(stage, number, START, "survivor, repeated", tokens_per_s=tokens_per_s)
     change = "one change from #{}: {} {} -> {}"
-    study.complete(stage, 2, {**START, MICRO_BATCH: 16}, change.format(1, MICRO_BATCH, 8, 16), tokens_per_s=1180.0, peak=0.77)
-    study.complete(stage, 3, {**START, MICRO_BATCH: 16, SEQUENCES: 64}, change.format(2, SEQUENCES, 16, 64), tokens_per_s=1450.0, peak=0.78, accepted=True, split={"gen": 0.3})
+    study.complete(
+        stage,
+        2,
+        {**START, MICRO_BATCH: 16},
+        change.format(1, MICRO_BATCH, 8, 16),
+        tokens_per_s=1180.0,
+        peak=0.77,
+    )
+    study.complete(
+        stage,
+        3,
+        {**START, MICRO_BATCH: 16, SEQUENCES: 64},
+        change.format(2, SEQUENCES, 16, 64),
+        tokens_per_s=1450.0,
+        peak=0.78,
+        accepted=True,
+        split={"gen": 0.3},
+    )
     study.fail(stage, 4, {MICRO_BATCH: 32, SEQUENCES: 64}, change.format(3, MICRO_BATCH, 16, 32), steps=3)
-    study.complete(stage, 5, {**START, SEQUENCES: 16, MICRO_BATCH: 4}, change.format(1, MICRO_BATCH, 8, 4), tokens_per_s=1010.0)
+    study.complete(
+        stage,
+        5,
+        {**START, SEQUENCES: 16, MICRO_BATCH: 4},
+        change.format(1, MICRO_BATCH, 8, 4),
+        tokens_per_s=1010.0,
+    )
     for index in range(sampled):
         params = {MICRO_BATCH: study.random.choice([4, 8, 16, 32]), SEQUENCES: study.random.choice([16, 64])}
         if params[MICRO_BATCH] == 32:
             study.fail(stage, 6 + index, params, "sampler", steps=2)
         else:
-            study.complete(stage, 6 + index, params, "sampler", tokens_per_s=study.random.uniform(850, 1300), steps=6)
+            study.complete(
+                stage, 6 + index, params, "sampler", tokens_per_s=study.random.uniform(850, 1300), steps=6
+            )
     baseline = study.store.trial(stage, 0).verdict.figures
-    study.end(stage, 3, met=True, accepted=(3,), baseline=baseline, statement="acceptance met by #3: 20 of 20 steps with finite reward; peak memory 78% of the device in update_actor (limit 80%); 1.42x the survivor's tokens/s/GPU (wanted 1.3x)")
+    study.end(
+        stage,
+        3,
+        met=True,
+        accepted=(3,),
+        baseline=baseline,
+        statement="acceptance met by #3: 20 of 20 steps with finite reward; peak memory 78% of the device in update_actor (limit 80%); 1.42x the survivor's tokens/s/GPU (wanted 1.3x)",
+    )
 
 
 def quality(study: StudyBuilder, sampled: int = 4, steps: int = 60) -> None:
     """A timid baseline and moves from its curve; the best misses the wanted gain, as some do."""
     stage = StageName.QUALITY
-    study.complete(stage, 0, {LR: 1e-6}, "fastest configuration, as baseline", reward=(0.3, 0.5), kl=0.012, tokens_per_s=1450.0, steps=steps)
-    study.complete(stage, 1, {LR: 3e-6}, f"curve of #0 (rises slowly): {LR} 1e-06 -> 3e-06", reward=(0.3, 0.56), kl=0.08, tokens_per_s=1450.0, steps=steps)
-    study.fail(stage, 2, {LR: 3e-5}, f"curve of #1 (rises slowly): {LR} 3e-06 -> 3e-05", kind="kl_drift", steps=steps // 3)
+    study.complete(
+        stage,
+        0,
+        {LR: 1e-6},
+        "fastest configuration, as baseline",
+        reward=(0.3, 0.5),
+        kl=0.012,
+        tokens_per_s=1450.0,
+        steps=steps,
+    )
+    study.complete(
+        stage,
+        1,
+        {LR: 3e-6},
+        f"curve of #0 (rises slowly): {LR} 1e-06 -> 3e-06",
+        reward=(0.3, 0.56),
+        kl=0.08,
+        tokens_per_s=1450.0,
+        steps=steps,
+    )
+    study.fail(
+        stage,
+        2,
+        {LR: 3e-5},
+        f"curve of #1 (rises slowly): {LR} 3e-06 -> 3e-05",
+        kind="kl_drift",
+        steps=steps // 3,
+    )
     for index in range(sampled):
         lr = 10 ** study.random.uniform(-7, -5)
-        study.complete(stage, 3 + index, {LR: lr}, "sampler", reward=(0.3, 0.35 + 0.15 * study.random.random()), kl=lr * 2e4, tokens_per_s=1440.0, steps=steps)
+        study.complete(
+            stage,
+            3 + index,
+            {LR: lr},
+            "sampler",
+            reward=(0.3, 0.35 + 0.15 * study.random.random()),
+            kl=lr * 2e4,
+            tokens_per_s=1440.0,
+            steps=steps,
+        )
     baseline = study.store.trial(stage, 0).verdict.figures
-    study.end(stage, 1, met=False, baseline=baseline, statement="acceptance not met by #1: KL 0.072 (band 0.05..0.12); reward 0.541 (wanted 0.560, was 0.487)")
+    study.end(
+        stage,
+        1,
+        met=False,
+        baseline=baseline,
+        statement="acceptance not met by #1: KL 0.072 (band 0.05..0.12); reward 0.541 (wanted 0.560, was 0.487)",
+    )
 
 
-def fill_study(store: Store, clock: ManualClock, job: Job, *, sampled: int = 4, steps: int = 60) -> StudyBuilder:
+def fill_study(
+    store: Store, clock: ManualClock, job: Job, *, sampled: int = 4, steps: int = 60
+) -> StudyBuilder:
     """The whole ladder; `sampled` trials of the sampler in speed and as many in quality."""
     store.set_provenance({**PROVENANCE, "job": job.model_dump_json()})
     study = StudyBuilder(store, clock)

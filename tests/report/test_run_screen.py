@@ -69,7 +69,7 @@ def test_stage_budget_flight_and_what_finished():
     assert shown[1] == "used  GPU hours 1.5/4 (2.5 left)  trials 7/40 (33 left)  hours 1.5/2 (0.5 left)"
     assert shown[3].startswith("#3  step 2/4 ")
     assert shown[3].endswith("1 min 12 s")
-    assert shown[4].split() == "update_actor 1,234 tok/s/GPU reward 0.4567 KL 0.01234".split()
+    assert shown[4].split() == ["update_actor", "1,234", "tok/s/GPU", "reward", "0.4567", "KL", "0.01234"]
     assert shown[5].count("50 % peak 72 %") == 2
     assert shown[-3] == "last finished"
     assert shown[-2] == "#2 completed accepted  peak 71 %  tok/s/GPU 1,180  reward 0.5  KL 0.02"

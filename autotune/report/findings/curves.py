@@ -43,9 +43,7 @@ class CurvesFinding:
     """Trials of the stage with curves of their own that are not here."""
 
 
-def curve(
-    trial: str, name: str, rows: Sequence[MetricRow], kl_metric: str, most_points: int
-) -> Curve | None:
+def curve(trial: str, name: str, rows: Sequence[MetricRow], kl_metric: str, most_points: int) -> Curve | None:
     """The trial's curves in at most `most_points` points; None without a training step."""
     kept = thinned([row for row in rows if row.step >= 1], most_points)
     if not kept:

@@ -7,14 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autotune.records import Outcome
-from autotune.report.findings.stages import ClimbedStage, name_of
+from autotune.report.findings.intervals import ratio_interval
+from autotune.report.findings.stages import ClimbedStage, is_complete, name_of
 from autotune.store.stored import StoredTrial
 
 _ONE_CHANGE = re.compile(r"one change from #(?P<start>\d+): (?P<key>\S+) (?P<before>.+) -> (?P<after>.+)")
 """As ladder.speed names such a candidate."""
-SIGMAS = 1.96
-"""Half-width of a 95 % interval of a normal distribution, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +66,9 @@ def effects_finding(speed: ClimbedStage | None) -> EffectsFinding | None:
         from_survivor = start.number in repeats
         base = speed.baseline.figures.tokens_per_s_per_gpu if from_survivor else start.objective
         runs = speed.baseline.repeats if from_survivor else 1
-        found.append(_effect(change.groupdict(), trial, start, base, _spread(speed, runs)))
+        ratio = trial.objective / base if is_complete(trial) and trial.objective and base else None
+        interval = ratio_interval(ratio, speed.baseline.throughput_noise_frac, runs) if ratio else None
+        found.append(_effect(change.groupdict(), trial, start, ratio, interval))
     if not found:
         return None
     found.sort(key=lambda effect: -math.inf if effect.gain_frac is None else effect.gain_frac, reverse=True)
@@ -76,19 +76,15 @@ def effects_finding(speed: ClimbedStage | None) -> EffectsFinding | None:
     return EffectsFinding(noise_frac=noise_frac, repeats=speed.baseline.repeats, effects=tuple(found))
 
 
-def _spread(speed: ClimbedStage, runs: int) -> float:
-    """Standard deviation of the logarithm of one run's speed over the mean of `runs` others."""
-    assert speed.baseline is not None
-    return speed.baseline.throughput_noise_frac * math.sqrt(1.0 + 1.0 / runs)
-
-
 def _effect(
-    change: Mapping[str, str], trial: StoredTrial, start: StoredTrial, base: float | None, spread: float
+    change: Mapping[str, str],
+    trial: StoredTrial,
+    start: StoredTrial,
+    ratio: float | None,
+    interval: tuple[float, float] | None,
 ) -> Effect:
     verdict = trial.verdict
     assert verdict is not None
-    complete = verdict.outcome is Outcome.COMPLETED
-    ratio = trial.objective / base if complete and trial.objective and base else None
     failure = verdict.failure.kind if verdict.failure else verdict.outcome.value
     return Effect(
         trial=name_of(trial),
@@ -97,7 +93,7 @@ def _effect(
         before=change["before"],
         after=change["after"],
         gain_frac=None if ratio is None else ratio - 1.0,
-        low_frac=None if ratio is None else ratio * math.exp(-SIGMAS * spread) - 1.0,
-        high_frac=None if ratio is None else ratio * math.exp(SIGMAS * spread) - 1.0,
-        failure="" if complete else failure,
+        low_frac=None if interval is None else interval[0] - 1.0,
+        high_frac=None if interval is None else interval[1] - 1.0,
+        failure="" if is_complete(trial) else failure,
     )

@@ -27,9 +27,7 @@ class FailureCount:
     """Empty where figures or silence decided."""
 
 
-def failure_counts(
-    trials: Sequence[StoredTrial], device_s: Mapping[int, float]
-) -> tuple[FailureCount, ...]:
+def failure_counts(trials: Sequence[StoredTrial], device_s: Mapping[int, float]) -> tuple[FailureCount, ...]:
     """One entry a kind, the most frequent first."""
     by_kind: dict[str, list[StoredTrial]] = {}
     for trial in trials:

@@ -79,6 +79,4 @@ def pay_back(speed: ClimbedStage | None, gpus: int, cost_gpu_h: float) -> PayBac
         return None
     gain = best / base.tokens_per_s_per_gpu
     saved_gpu_h = base.step_s * gpus * (1.0 - 1.0 / gain) / 3600
-    return PayBack(
-        gain=gain, saved_gpu_h_per_100_steps=100 * saved_gpu_h, steps=cost_gpu_h / saved_gpu_h
-    )
+    return PayBack(gain=gain, saved_gpu_h_per_100_steps=100 * saved_gpu_h, steps=cost_gpu_h / saved_gpu_h)

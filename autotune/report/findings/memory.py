@@ -62,9 +62,7 @@ class MemoryFinding:
         return self.limit_frac - self.uses[-1].peak_frac
 
 
-def memory_finding(
-    stages: Sequence[ClimbedStage], forecast_of: ForecastOf
-) -> MemoryFinding | None:
+def memory_finding(stages: Sequence[ClimbedStage], forecast_of: ForecastOf) -> MemoryFinding | None:
     """Peaks of the user's configuration, the survivor, the fastest and the best; None before any.
 
     `forecast_of` is asked for the forecast peaks of those trials.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.records import Figures, StageName
+from autotune.report.findings.intervals import ratio_interval
 from autotune.report.findings.stages import (
     NAMES_AFTER,
     NAMES_BEFORE,
@@ -41,6 +42,10 @@ class Rung:
     wanted_gain: float | None
     gain: float | None
     """after/before; None for survive, where both are one configuration, and where before is not above 0."""
+    gain_low: float | None
+    """Lower end of the gain's 95 % interval from the stage's own noise; None where that is not known.
+    The best of many trials was chosen for its figure, which no such interval accounts for."""
+    gain_high: float | None
     acceptance_met: bool | None
     statement: str
 
@@ -57,6 +62,8 @@ def _rung(climbed: ClimbedStage) -> Rung:
     failure = start.verdict.failure if start and start.verdict else None
     wanted_gain = getattr(climbed.section, "wanted_gain", None)
     same = climbed.best is not None and climbed.best.id in {trial.id for trial in climbed.starts}
+    gain = None if stage is StageName.SURVIVE or same else _ratio(before, after)
+    low, high = _interval(climbed, gain)
     return Rung(
         stage=stage,
         measure=MEASURES[stage],
@@ -71,7 +78,9 @@ def _rung(climbed: ClimbedStage) -> Rung:
         is_same=same,
         wanted=_wanted(climbed, before, wanted_gain),
         wanted_gain=wanted_gain,
-        gain=None if stage is StageName.SURVIVE or same else _ratio(before, after),
+        gain=gain,
+        gain_low=low,
+        gain_high=high,
         acceptance_met=climbed.acceptance_met,
         statement=climbed.statement,
     )
@@ -79,6 +88,12 @@ def _rung(climbed: ClimbedStage) -> Rung:
 
 def _ratio(before: float | None, after: float | None) -> float | None:
     return after / before if before is not None and before > 0 and after is not None else None
+
+
+def _interval(climbed: ClimbedStage, gain: float | None) -> tuple[float | None, float | None]:
+    if gain is None or climbed.baseline is None or climbed.baseline.throughput_noise_frac <= 0.0:
+        return None, None
+    return ratio_interval(gain, climbed.baseline.throughput_noise_frac, climbed.baseline.repeats)
 
 
 def _measured(stage: StageName, figures: Figures) -> float | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.job.model import QualityStage
-from autotune.records import AttemptRole, MetricRow, Outcome
+from autotune.records import AttemptRole, MetricRow
 from autotune.report.findings import curves
 from autotune.report.findings.curves import Curve, CurvesFinding, curve
-from autotune.report.findings.stages import NAMES_AFTER, NAMES_BEFORE, ClimbedStage, name_of
+from autotune.report.findings.stages import NAMES_AFTER, NAMES_BEFORE, ClimbedStage, is_complete, name_of
 from autotune.report.findings.step_times import StepTimes, step_times
 from autotune.store.reader import StoreReader
 from autotune.store.stored import StoredTrial
@@ -28,7 +28,7 @@ def read_step_times(store: StoreReader, speed: ClimbedStage | None) -> tuple[Ste
     """The survivor's steps over its repeats, then those of the fastest trial where it is another."""
     if speed is None:
         return ()
-    starts = [trial for trial in speed.starts if _is_complete(trial)]
+    starts = [trial for trial in speed.starts if is_complete(trial)]
     groups = [(NAMES_BEFORE[speed.stage], starts)]
     if speed.best is not None and speed.best.id not in {trial.id for trial in speed.starts}:
         groups.append((NAMES_AFTER[speed.stage], [speed.best]))
@@ -90,9 +90,3 @@ def _others(
         for trial in chosen
     )
     return tuple(one for one in made if one is not None), len(candidates) - len(chosen)
-
-
-def _is_complete(trial: StoredTrial) -> bool:
-    return trial.verdict is not None and trial.verdict.outcome is Outcome.COMPLETED
-
-

@@ -9,7 +9,7 @@ from autotune.job.model import Job, StageSection
 from autotune.job.resolved_space import ResolvedSpace
 from autotune.ladder.strategy import baseline
 from autotune.ladder.view import Baseline, StageView, TrialView
-from autotune.records import Figures, StageName
+from autotune.records import Figures, Outcome, StageName
 from autotune.report.status import Status
 from autotune.report.tables import trial_name
 from autotune.store.stored import StoredTrial
@@ -78,6 +78,11 @@ def figures_of(trial: StoredTrial | None) -> Figures:
     return trial.verdict.figures if trial is not None and trial.verdict is not None else Figures()
 
 
+def is_complete(trial: StoredTrial) -> bool:
+    """Whether it ran all its steps with finite figures."""
+    return trial.verdict is not None and trial.verdict.outcome is Outcome.COMPLETED
+
+
 def name_of(trial: StoredTrial | None) -> str:
     """`speed/3`; empty for none."""
     return "" if trial is None else trial_name(trial)
@@ -100,7 +105,5 @@ def _baseline(stage: StageName, section: StageSection, trials: Sequence[StoredTr
     # The ladder's own rule; the first trial is what it measured gains against, so the space is not asked.
     no_space = ResolvedSpace(name="", parameters=(), facts={})
     return baseline(
-        StageView(
-            stage=stage, section=section, space=no_space, trials=views, first=(ordered[0].candidate,)
-        )
+        StageView(stage=stage, section=section, space=no_space, trials=views, first=(ordered[0].candidate,))
     )

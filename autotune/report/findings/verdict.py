@@ -61,7 +61,10 @@ def headline(rungs: Sequence[Rung], confirmed: ConfirmedVerdict | None) -> Headl
             word=confirmed.word,
             sentence=confirmed.statement,
             basis=" ".join(
-                (f"The winner and the {confirmed.reference_name} ran again, with fresh seeds.", *confirmed.notes)
+                (
+                    f"The winner and the {confirmed.reference_name} ran again, with fresh seeds.",
+                    *confirmed.notes,
+                )
             ),
         )
     said = [text for rung in rungs if (text := _said(rung))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from autotune.report.findings.effects import SIGMAS
+from autotune.report.findings.intervals import SIGMAS
 from autotune.report.html.plot import ACCENT, BAND, BEFORE, INK, MUTED, ROW_PX, axis, figure, row_labels
 from autotune.report.report_data import ReportData
 from autotune.report.wording import signed_percent
@@ -35,7 +35,9 @@ def effects_figure(data: ReportData) -> go.Figure | None:
             "type": "data",
             "symmetric": False,
             "array": [(effect.high_frac or 0.0) - gain for effect, gain in zip(shown, gains, strict=True)],
-            "arrayminus": [gain - (effect.low_frac or 0.0) for effect, gain in zip(shown, gains, strict=True)],
+            "arrayminus": [
+                gain - (effect.low_frac or 0.0) for effect, gain in zip(shown, gains, strict=True)
+            ],
             "color": INK,
             "thickness": 1.3,
             "width": 4,

@@ -1,5 +1,7 @@
-"""What all figures have in common. Colours are names of the page's CSS variables: the page fills them in
-for a light, a dark or a printed sheet, so a figure knows no colour of its own.
+"""What all figures have in common.
+
+Colours are names of the page's CSS variables: the page fills them in for a light, a dark or a printed
+sheet, so a figure knows no colour of its own.
 """
 
 from __future__ import annotations

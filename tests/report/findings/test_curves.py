@@ -11,7 +11,10 @@ from tests.report.study import LR, StudyBuilder, fill_study, study_job
 def test_the_quality_stages_baseline_and_best_with_the_band(studied):
     finding = studied.curves
     assert finding.stage is StageName.QUALITY
-    assert [(one.name, one.trial) for one in finding.named] == [("fastest", "quality/0"), ("best", "quality/1")]
+    assert [(one.name, one.trial) for one in finding.named] == [
+        ("fastest", "quality/0"),
+        ("best", "quality/1"),
+    ]
     assert finding.kl_band == (0.05, 0.12)
     assert finding.named[1].steps == tuple(range(1, 61))
     assert finding.named[1].kl[-1] == pytest.approx(0.08)

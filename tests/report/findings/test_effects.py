@@ -5,7 +5,7 @@ import math
 import pytest
 
 from autotune.ladder.speed import LEAST_NOISE_FRAC
-from autotune.report.findings.effects import SIGMAS
+from autotune.report.findings.intervals import SIGMAS
 
 
 def by_trial(finding):

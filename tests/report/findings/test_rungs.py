@@ -21,6 +21,7 @@ def test_the_speed_gain_is_over_the_survivors_median(studied):
     assert rung.before == pytest.approx(1020, rel=0.02)
     assert rung.gain == pytest.approx(rung.after / rung.before)
     assert rung.wanted == pytest.approx(1.3 * rung.before)
+    assert 1.2 < rung.gain_low < rung.gain < rung.gain_high
 
 
 def test_a_stage_that_missed_its_acceptance_says_so(studied):

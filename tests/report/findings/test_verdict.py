@@ -8,8 +8,9 @@ def test_what_was_measured_while_tuning_is_not_confirmed(studied):
     assert said.word == "not confirmed"
     assert said.sentence == (
         "Your configuration ended in oom_gpu_actor_update, the survivor peaks at 74 % of the device; "
-        f"{studied.rungs[1].gain:.3f}"[:-1] + "x the survivor's tokens/s/GPU; "
-        f"{studied.rungs[2].gain:.3f}"[:-1] + "x the baseline's reward."
+        f"{studied.rungs[1].gain:.3f}"[:-1]
+        + f"x the survivor's tokens/s/GPU; {studied.rungs[2].gain:.3f}"[:-1]
+        + "x the baseline's reward."
     )
     assert "not run again" in said.basis
 

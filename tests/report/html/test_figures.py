@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from autotune.records import StageName
 from autotune.report.findings.memory import MemoryFinding
 from autotune.report.html.curve_figures import kl_figure, reward_figure
 from autotune.report.html.effect_figures import effects_figure, importance_figure
@@ -15,7 +16,6 @@ from autotune.report.html.memory_figure import memory_figure
 from autotune.report.html.page import report_figures
 from autotune.report.html.step_figure import step_figure
 from autotune.search.importances import Importances
-from autotune.records import StageName
 
 
 def test_the_rungs_bars_and_goals(studied):

@@ -88,7 +88,9 @@ def test_all_of_it_is_there_without_a_request_or_a_complaint(
 
 def test_figures_stay_inside_a_phone(page: Page, report: Path) -> None:
     opened(page, report, 390, phone=True)
-    widest = "Math.max(...[...document.querySelectorAll('.plot svg')].map(s => s.getBoundingClientRect().right))"
+    widest = (
+        "Math.max(...[...document.querySelectorAll('.plot svg')].map(s => s.getBoundingClientRect().right))"
+    )
     assert page.value(widest) <= 390
 
 

@@ -61,7 +61,9 @@ def test_every_table_has_a_caption_and_every_section_a_heading(page):
 
 
 def test_a_confirmed_verdict_is_shown_with_its_intervals(studied):
-    measure = ConfirmedMeasure(name="tokens/s/GPU", reference=1000.0, winner=1400.0, gain=0.4, low=0.35, high=0.45, is_relative=True)
+    measure = ConfirmedMeasure(
+        name="tokens/s/GPU", reference=1000.0, winner=1400.0, gain=0.4, low=0.35, high=0.45, is_relative=True
+    )
     confirmed = ConfirmedVerdict(word="better", statement="Better.", measures=(measure,))
     own = without_plotly(report_html(replace(studied, confirmed=confirmed)))
     assert "+35.0 % to +45.0 %" in own
