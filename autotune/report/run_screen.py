@@ -25,7 +25,7 @@ def run_screen(standing: Standing, width: int) -> RenderableType:
         lines += [Text(), Text("last finished", style="bold")]
         lines += [_finished(trial) for trial in reversed(standing.finished)]
     for line in lines:
-        line.no_wrap, line.overflow = True, "ellipsis"
+        line.no_wrap = True
         line.truncate(width, overflow="ellipsis")
     return Group(*lines)
 

@@ -36,12 +36,12 @@ class Importances:
 
 def importances(url: str, job_name: str, stage: StageName) -> Importances:
     """Importance of each parameter for the objective of the stage's completed trials."""
-    complete: list[FrozenTrial] = []
     with _reading_storage(url) as storage:
         name = study_name(job_name, stage)
-        if storage is not None and name in optuna.get_all_study_names(storage):
-            study = optuna.load_study(study_name=name, storage=storage)
-            complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if storage is None or name not in optuna.get_all_study_names(storage):
+            return Importances(stage=stage, trials=0, missing_reason=_too_little(()))
+        study = optuna.load_study(study_name=name, storage=storage)
+        complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         missing_reason = _too_little(complete)
         if missing_reason:
             return Importances(stage=stage, trials=len(complete), missing_reason=missing_reason)

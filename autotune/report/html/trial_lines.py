@@ -38,7 +38,7 @@ class TrialLine:
     reason: str
     origin: str
     params: str
-    """What differs from the stage's start, all of it in the start's own row; empty where the origin says it."""
+    """What differs from the stage's start, all of it in the start's own row; empty if the origin says it."""
     cells: tuple[Cell, ...]
 
 
