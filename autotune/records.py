@@ -78,6 +78,10 @@ class Candidate:
     """The values of the stage's search space, keyed by verl's dotted names."""
     origin: str
     """Who proposed it, for people: `user configuration`, `repair of #0: ...`, `sampler`."""
+    diagnosis: str = ""
+    """What the curve that it answers showed, with the figure; empty where no curve was read."""
+    reason: str = ""
+    """Why this change should help against the diagnosis."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +220,18 @@ class Figures:
     """Standard deviation of the step rewards about their own trend."""
     kl: float | None = None
     """Mean of the guard's KL metric over the same last steps."""
+    kl_estimator: str = ""
+    """Which estimate of the KL `kl` is: `k1`, `k2`, `k3` or `abs`; empty where not known."""
+    validation_reward: float | None = None
+    """On data.val_files, at the end; None where the stage does not validate."""
+    entropy: float | None = None
+    """Mean of actor/entropy over the same last steps."""
+    truncated_frac: float | None = None
+    """Share of the last responses that were cut off at the limit."""
+    no_variance_frac: float | None = None
+    """Share of the last groups whose responses all earned the same: they teach nothing."""
+    probability_gap: float | None = None
+    """Mean difference between the rollout's and the trainer's token probabilities, last steps."""
     response_tokens: float | None = None
     start_s: float | None = None
     """From launch to the first step's beginning."""
@@ -230,6 +246,8 @@ class Verdict:
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()
     """What a person should know though it did not decide (clipped responses, noise...)."""
+    signs: tuple[str, ...] = ()
+    """Names of `judge.signs.SignName`, told in full among the warnings; stage quality answers them."""
 
 
 @dataclass(frozen=True, kw_only=True)

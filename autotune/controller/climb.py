@@ -19,6 +19,7 @@ from autotune.job.model import Job, StageSection
 from autotune.job.paths import JobPaths
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.judge.evidence import Evidence
+from autotune.judge.run_facts import run_facts
 from autotune.judge.verdict import judge_attempt
 from autotune.ladder import acceptance, strategy
 from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt, machine_at_fault
@@ -237,6 +238,7 @@ class StageClimb:
             steps_asked=steps,
             warmup_steps=min(self.section.warmup_steps, max(steps - 1, 0)),
             guards=self._services.job.guards,
+            facts=run_facts(self._services.preparer.resolve(self._carried).flat, self._services.job),
         )
 
     def proceed(self, flight: Flight, *, stopped: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -128,6 +128,20 @@ class GuardSection(Section):
         return kl_metric
 
 
+class ExtensionSection(Section):
+    """Opt-in changes to verl itself, by autotune's plugin; docs/extensions.md says what each is worth."""
+
+    length_bucketing: Union[bool, Literal["search"]] = False
+    """Fixed-size micro batches hold samples of similar length. `search`: stage speed finds out."""
+    adaptive_clipping: Positive | None = None
+    """Gradients are clipped unit by unit at this share of their weights' norm (0.01 is usual)."""
+    input_pipeline: Union[bool, Literal["search"]] = False
+    """Warns where steps wait for prompts (needs `load_monitor`). `search`: stage speed tries
+    data.dataloader_num_workers too."""
+    token_check: bool = False
+    """Compares ids and masks of the first step's samples with the chat template."""
+
+
 class Certificate(Section):
     """Survive's proof of the worst case."""
 
@@ -190,6 +204,9 @@ class QualityStage(StageSection):
     """Accepted at this many times the baseline's reward."""
     kl_band: Annotated[tuple[float, float], Field(strict=False)] = (0.05, 0.12)
     """KL to the reference policy at the end has to lie in it."""
+    validate_every: Count | None = None
+    """Steps between validations on data.val_files, the last step included; the stage then compares
+    validation rewards. None: no validation, the training reward counts."""
 
     @field_validator("kl_band")
     @classmethod
@@ -226,6 +243,10 @@ class Job(Section):
     budget: BudgetSection = BudgetSection()
     storage: StorageSection = StorageSection()
     guards: GuardSection = GuardSection()
+    extensions: ExtensionSection = ExtensionSection()
+    load_monitor: bool = True
+    """Each trial writes what its ranks had to do (tokens, samples, micro batches, lengths) to rank_load.jsonl
+    in its attempt's folder; the report draws it."""
     stages: StageSections
 
     def stage(self, name: StageName) -> StageSection | None:

@@ -6,18 +6,30 @@ import math
 from collections.abc import Sequence
 
 from autotune.judge.evidence import Evidence
-from autotune.judge.guards import REWARD
+from autotune.judge.guards import ENTROPY, REWARD
+from autotune.judge.run_facts import UNKNOWN, RunFacts
 from autotune.judge.statistics import detrended_std, finite, mean, median, noise_frac
+from autotune.judge.validation import final_validation
 from autotune.records import Figures, MetricRow
 
 THROUGHPUT = "perf/throughput"
 STEP_TIME = "perf/time_per_step"
 RESPONSE_LENGTH = "response_length/mean"
+PROBABILITY_GAP = "training/rollout_probs_diff_mean"
+NO_VARIANCE = "autotune/groups_without_variance_frac"
+"""Written by the plugin's load monitor; verl itself logs no such share."""
 _LAST_SHARE = 4
 _LAST_AT_LEAST = 3
 
 
-def figures(evidence: Evidence, *, steps_asked: int, warmup_steps: int, kl_metric: str) -> Figures:
+def figures(
+    evidence: Evidence,
+    *,
+    steps_asked: int,
+    warmup_steps: int,
+    kl_metric: str,
+    facts: RunFacts = UNKNOWN,
+) -> Figures:
     """The figures of an attempt, finished or not; None for what was not measured.
 
     Args:
@@ -25,6 +37,7 @@ def figures(evidence: Evidence, *, steps_asked: int, warmup_steps: int, kl_metri
         steps_asked: Steps that the attempt was to make.
         warmup_steps: Leading steps left out of times and throughput.
         kl_metric: The guard's KL metric.
+        facts: What is known of the run's configuration.
     """
     steady, last = evidence.rows[warmup_steps:], last_rows(evidence.rows)
     by_phase = evidence.peak_frac_by_phase()
@@ -43,6 +56,12 @@ def figures(evidence: Evidence, *, steps_asked: int, warmup_steps: int, kl_metri
         reward=mean(column(last, REWARD)),
         reward_std=detrended_std(column(evidence.rows, REWARD)),
         kl=mean(column(last, kl_metric)),
+        kl_estimator=facts.kl_estimator,
+        validation_reward=final_validation(evidence.rows, last),
+        entropy=mean(column(last, ENTROPY)),
+        truncated_frac=mean(_truncated(row, facts.response_limit_tokens) for row in last),
+        no_variance_frac=mean(column(last, NO_VARIANCE)),
+        probability_gap=mean(column(last, PROBABILITY_GAP)),
         response_tokens=mean(column(last, RESPONSE_LENGTH)),
         start_s=evidence.first_step_s,
     )
@@ -56,3 +75,14 @@ def column(rows: Sequence[MetricRow], key: str) -> list[float]:
 def last_rows(rows: Sequence[MetricRow]) -> Sequence[MetricRow]:
     """The last quarter of the steps, at least three where there are so many."""
     return rows[-max(_LAST_AT_LEAST, math.ceil(len(rows) / _LAST_SHARE)) :]
+
+
+def _truncated(row: MetricRow, limit_tokens: int | None) -> float | None:
+    """Share of the responses that were cut off; without a limit, that are as long as the longest.
+
+    verl 0.9.1 counts against the longest response of the batch, which need not have reached the limit.
+    """
+    longest = row.values.get("response_length/max")
+    if limit_tokens is not None and longest is not None and longest < limit_tokens:
+        return 0.0
+    return row.values.get("response_length/clip_ratio")

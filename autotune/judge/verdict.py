@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from autotune.job.model import GuardSection
@@ -10,6 +10,9 @@ from autotune.judge.classify import classify
 from autotune.judge.evidence import Evidence
 from autotune.judge.figures import column, figures, last_rows
 from autotune.judge.guards import figure_stop, is_figure_kind
+from autotune.judge.input_pipeline import input_advice
+from autotune.judge.run_facts import UNKNOWN, RunFacts
+from autotune.judge.signs import Sign, signs
 from autotune.judge.statistics import mean
 from autotune.records import Failure, FailureGroup, Figures, Outcome, Verdict
 
@@ -20,11 +23,15 @@ _OUTCOMES: Mapping[FailureGroup, Outcome] = {
 }
 _CLIPPED_FRAC = 0.5
 _NOISE_FRAC = 0.1
-_PROBABILITY_DIFFERENCE = 0.01
 
 
 def judge_attempt(
-    evidence: Evidence, *, steps_asked: int, warmup_steps: int, guards: GuardSection
+    evidence: Evidence,
+    *,
+    steps_asked: int,
+    warmup_steps: int,
+    guards: GuardSection,
+    facts: RunFacts = UNKNOWN,
 ) -> Verdict:
     """The verdict on an attempt that has ended.
 
@@ -32,7 +39,7 @@ def judge_attempt(
     them, and may fail while it shuts down after them.
     """
     measured = figures(
-        evidence, steps_asked=steps_asked, warmup_steps=warmup_steps, kl_metric=guards.kl_metric
+        evidence, steps_asked=steps_asked, warmup_steps=warmup_steps, kl_metric=guards.kl_metric, facts=facts
     )
     failure = _figure_failure(evidence, guards)
     complete = evidence.steps >= steps_asked
@@ -45,11 +52,17 @@ def judge_attempt(
         ):
             return Verdict(outcome=Outcome.STOPPED, figures=measured)
         failure = classify(evidence)
-    warnings = tuple(_warnings(evidence, measured, guards, complete=complete and failure is None))
-    if failure is not None:
-        return Verdict(outcome=_OUTCOMES[failure.group], figures=measured, failure=failure, warnings=warnings)
-    outcome = Outcome.COMPLETED if complete else Outcome.STOPPED
-    return Verdict(outcome=outcome, figures=measured, warnings=warnings)
+    found = signs(evidence.rows)
+    clean = complete and failure is None
+    verdict = Verdict(
+        outcome=Outcome.COMPLETED if complete else Outcome.STOPPED,
+        figures=measured,
+        warnings=tuple(_warnings(evidence, measured, guards, facts, found, complete=clean)),
+        signs=tuple(sign.name.value for sign in found),
+    )
+    if failure is None:
+        return verdict
+    return replace(verdict, outcome=_OUTCOMES[failure.group], failure=failure)
 
 
 def _figure_failure(evidence: Evidence, guards: GuardSection) -> Failure | None:
@@ -61,7 +74,13 @@ def _figure_failure(evidence: Evidence, guards: GuardSection) -> Failure | None:
 
 
 def _warnings(
-    evidence: Evidence, measured: Figures, guards: GuardSection, *, complete: bool
+    evidence: Evidence,
+    measured: Figures,
+    guards: GuardSection,
+    facts: RunFacts,
+    found: Sequence[Sign],
+    *,
+    complete: bool,
 ) -> Iterator[str]:
     if evidence.end is not None and evidence.end.left_behind:
         pids = ", ".join(map(str, evidence.end.left_behind))
@@ -70,7 +89,8 @@ def _warnings(
         yield f"{guards.kl_metric} was never reported, so the KL limit {guards.kl_limit:g} was not watched"
     if complete:
         yield from _end_warnings(evidence)
-    yield from _curve_warnings(evidence, measured)
+    yield from _curve_warnings(evidence, measured, facts)
+    yield from (sign.text for sign in found)
 
 
 def _end_warnings(evidence: Evidence) -> Iterator[str]:
@@ -85,17 +105,35 @@ def _end_warnings(evidence: Evidence) -> Iterator[str]:
         yield f"the run went on after line {line.line_number} ({line.kind}): {line.text[:160]}"
 
 
-def _curve_warnings(evidence: Evidence, measured: Figures) -> Iterator[str]:
+def _curve_warnings(evidence: Evidence, measured: Figures, facts: RunFacts) -> Iterator[str]:
     last = last_rows(evidence.rows)
-    clipped = mean(column(last, "response_length/clip_ratio"))
+    clipped, limit = measured.truncated_frac, facts.response_limit_tokens
     if clipped is not None and clipped > _CLIPPED_FRAC:
-        yield f"{clipped:.0%} of the last responses are as long as the longest of their batch: likely cut off"
+        if limit is not None:
+            yield f"{clipped:.0%} of the last responses were cut off at {limit} tokens"
+        else:
+            yield (
+                f"{clipped:.0%} of the last responses are as long as the longest of their batch:"
+                " likely cut off"
+            )
     aborted = mean(column(last, "response/aborted_ratio"))
     if aborted:
         yield f"{aborted:.1%} of the last responses were aborted"
-    difference = mean(column(last, "training/rollout_probs_diff_mean"))
-    if difference is not None and difference > _PROBABILITY_DIFFERENCE:
-        yield f"rollout and trainer probabilities differ by {difference:.3g} (normal below 0.005)"
+    advice = input_advice(evidence.rows, facts.loader_workers) if facts.watch_input else None
+    if advice is not None:
+        yield advice
+    yield from _token_faults(evidence)
     noise = measured.tokens_per_s_noise_frac
     if noise is not None and noise > _NOISE_FRAC:
         yield f"step throughput varies by {noise:.0%}; small gains cannot be told from noise"
+
+
+def _token_faults(evidence: Evidence) -> Iterator[str]:
+    """What the plugin's token check found in the first step, where the job switches it on."""
+    found = column(evidence.rows, "autotune/token_faults"), column(evidence.rows, "autotune/tokens_checked")
+    for faults, checked in zip(*found, strict=False):
+        if faults:
+            yield (
+                f"{faults:.0f} of {checked:.0f} samples do not agree with the chat template:"
+                " see `autotune token check` in console.log"
+            )

@@ -81,17 +81,25 @@ def _speed(section: SpeedStage, figures: Figures, baseline: Baseline | None) -> 
 def _quality(section: QualityStage, figures: Figures, baseline: Baseline | None) -> list[Check]:
     low, high = section.kl_band
     kl = figures.kl
-    band = f"KL {kl:.3f} (band {low:g}..{high:g})" if kl is not None else "KL not logged"
+    estimator = f" by {figures.kl_estimator}" if figures.kl_estimator else ""
+    band = f"KL {kl:.3f}{estimator} (band {low:g}..{high:g})" if kl is not None else "KL not logged"
     found = [Check(kl is not None and low <= kl <= high, band)]
-    if baseline is None or baseline.figures.reward is None or figures.reward is None:
+    word, base, reached = _rewards(figures, baseline)
+    if base is None or reached is None:
         return [*found, Check(False, "no baseline reward to compare with")]
-    base = baseline.figures.reward
     # A gain over a reward of zero or below has no ratio; the wanted share of its size is added instead.
     wanted = base + (section.wanted_gain - 1.0) * abs(base)
-    return [
-        *found,
-        Check(figures.reward >= wanted, f"reward {figures.reward:.3f} (wanted {wanted:.3f}, was {base:.3f})"),
-    ]
+    return [*found, Check(reached >= wanted, f"{word} {reached:.3f} (wanted {wanted:.3f}, was {base:.3f})")]
+
+
+def _rewards(figures: Figures, baseline: Baseline | None) -> tuple[str, float | None, float | None]:
+    """(what is compared, the baseline's, the trial's): validation rewards where both were validated."""
+    if baseline is None:
+        return "reward", None, None
+    base = baseline.figures
+    if base.validation_reward is not None and figures.validation_reward is not None:
+        return "validation reward", base.validation_reward, figures.validation_reward
+    return "reward", base.reward, figures.reward
 
 
 def stage_result(

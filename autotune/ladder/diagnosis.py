@@ -1,20 +1,27 @@
 """What a reward curve and its KL curve say about the learning settings. Pure functions.
 
-The signs and moves are the checklist's third level (`kl_ctrl.type` has no effect for GRPO, so KL is
-steered by `kl_loss_coef` and the learning rate).
+The signs and moves are the checklist's third level, with the keys that verl reads: KL is steered by
+`kl_loss_coef` (or `kl_ctrl` where the KL is a penalty in the reward) and by the learning rate. A move on
+a key that the stage does not search is passed over.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from autotune.judge.signs import SignName
+from autotune.records import Value
 
 _LR = "actor_rollout_ref.actor.optim.lr"
 _KL = "actor_rollout_ref.actor.kl_loss_coef"
+_KL_PENALTY = "algorithm.kl_ctrl.kl_coef"
+_KL_CONTROL = "algorithm.kl_ctrl.type"
 _CLIP = "actor_rollout_ref.actor.clip_ratio_high"
 _ENTROPY = "actor_rollout_ref.actor.entropy_coeff"
+_TEMPERATURE = "actor_rollout_ref.rollout.temperature"
 
 _FALL_FRAC = 0.10
 """An end this far under the peak, as a share of the curve's range, is a fall."""
@@ -24,43 +31,116 @@ _SWING = 0.10
 
 @dataclass(frozen=True)
 class CurveMove:
-    """Multiply the value of `key` by `factor`, because of `sign`."""
+    """Multiply the value of `key` by `factor`, or set it to `value`, because of `sign`."""
 
     key: str
     factor: float
     sign: str
+    """The diagnosis, with its figure."""
+    reason: str
+    """Why this should help."""
+    value: Value = None
+    """For a key without multiples; `factor` is 1 then."""
 
 
-def moves(rewards: Sequence[float], kls: Sequence[float], kl_band: tuple[float, float]) -> list[CurveMove]:
+def moves(
+    rewards: Sequence[float],
+    kls: Sequence[float],
+    kl_band: tuple[float, float],
+    signs: Collection[str] = (),
+) -> list[CurveMove]:
     """The moves that the curves ask for, the most pressing first; empty where they say nothing.
 
     Args:
         rewards: Mean reward of each step.
         kls: KL to the reference of each step.
         kl_band: Accepted KL at the end.
+        signs: Names of the verdict's signs (`judge.signs.SignName`).
     """
-    found: list[CurveMove] = []
     end_kl = _end(kls)
-    low, high = kl_band
-    if end_kl is not None and end_kl > high:
-        sign = f"KL {end_kl:.3g} over {high:g}"
-        found.append(CurveMove(_LR, min(max(_step_ratio(end_kl, kl_band), 0.1), 0.9), sign))
-        # The pull back is proportional to the coefficient, so the overshoot says how far to go.
-        found.append(CurveMove(_KL, min(max(end_kl / high, 2.0), 10.0), sign))
+    found = _kl_over(end_kl, kl_band)
+    if SignName.NO_SIGNAL.value in signs:
+        # Without a difference between responses there is no gradient, and no reward curve to read.
+        return found + _no_signal()
+    found += _from_signs(signs)
     if len(rewards) >= 4:
-        if _fell_after_peak(rewards):
-            found.append(CurveMove(_CLIP, 0.5, "early peak, then fall"))
-            found.append(CurveMove(_LR, 0.5, "early peak, then fall"))
-        elif _swings(rewards):
-            found.append(CurveMove(_LR, 0.5, "swinging at a high level"))
-            found.append(CurveMove(_ENTROPY, 2.0, "swinging at a high level"))
-    if end_kl is not None and end_kl < low:
-        sign = f"KL {end_kl:.3g} under {low:g}, the policy hardly moves"
-        found.append(CurveMove(_LR, min(max(_step_ratio(end_kl, kl_band), 1.1), 3.0), sign))
-        found.append(CurveMove(_KL, 0.3, sign))
+        found += _fallen() if _fell_after_peak(rewards) else _swinging() if _swings(rewards) else []
+    found += _kl_under(end_kl, kl_band)
     if not found and _still_rising(rewards):
-        found.append(CurveMove(_LR, 1.5, "still rising"))
-        found.append(CurveMove(_KL, 2.0, "still rising"))
+        sign = "still rising"
+        found.append(CurveMove(_LR, 1.5, sign, "larger steps get further in the same time"))
+        found += _pull(2.0, sign, "a stronger pull to the reference lets the rise go on for longer")
+    return found
+
+
+def _pull(factor: float, sign: str, reason: str) -> list[CurveMove]:
+    """The coefficient of the KL, wherever this job has it."""
+    return [CurveMove(key, factor, sign, reason) for key in (_KL, _KL_PENALTY)]
+
+
+def _kl_over(end_kl: float | None, kl_band: tuple[float, float]) -> list[CurveMove]:
+    high = kl_band[1]
+    if end_kl is None or end_kl <= high:
+        return []
+    sign = f"KL {end_kl:.3g} over {high:g}"
+    factor = min(max(_step_ratio(end_kl, kl_band), 0.1), 0.9)
+    adaptive = "an adaptive coefficient steers the KL to target_kl by itself"
+    return [
+        CurveMove(_LR, factor, sign, "KL grows with the square of the distance, the distance with the steps"),
+        # The pull back is proportional to the coefficient, so the overshoot says how far to go.
+        *_pull(min(max(end_kl / high, 2.0), 10.0), sign, "pulls back to the reference, by the overshoot"),
+        CurveMove(_KL_CONTROL, 1.0, sign, adaptive, value="adaptive"),
+    ]
+
+
+def _kl_under(end_kl: float | None, kl_band: tuple[float, float]) -> list[CurveMove]:
+    low = kl_band[0]
+    if end_kl is None or end_kl >= low:
+        return []
+    sign = f"KL {end_kl:.3g} under {low:g}, the policy hardly moves"
+    factor = min(max(_step_ratio(end_kl, kl_band), 1.1), 3.0)
+    return [
+        CurveMove(_LR, factor, sign, "larger steps reach the band in the same time"),
+        *_pull(0.3, sign, "a weaker pull lets the policy leave the reference"),
+    ]
+
+
+def _fallen() -> list[CurveMove]:
+    sign = "early peak, then fall"
+    return [
+        CurveMove(_CLIP, 0.5, sign, "a tighter clip keeps one batch from undoing what was learned"),
+        CurveMove(_LR, 0.5, sign, "smaller steps overshoot less"),
+    ]
+
+
+def _swinging() -> list[CurveMove]:
+    sign = "swinging at a high level"
+    return [
+        CurveMove(_LR, 0.5, sign, "smaller steps swing less"),
+        CurveMove(_ENTROPY, 2.0, sign, "an entropy bonus keeps the policy from jumping between answers"),
+    ]
+
+
+def _no_signal() -> list[CurveMove]:
+    sign = "dead signal, all responses of a prompt earn the same"
+    return [
+        CurveMove(_ENTROPY, 2.0, sign, "more varied responses differ in reward"),
+        CurveMove(_TEMPERATURE, 1.2, sign, "a warmer rollout gives more varied responses"),
+    ]
+
+
+def _from_signs(signs: Collection[str]) -> list[CurveMove]:
+    found: list[CurveMove] = []
+    if SignName.VALIDATION_FELL.value in signs:
+        sign = "validation falls while the training reward rises"
+        found += _pull(2.0, sign, "stays nearer to a policy that did not know the reward")
+        found.append(CurveMove(_LR, 0.5, sign, "goes less far into the training prompts"))
+    if {SignName.LENGTH_GREW.value, SignName.LENGTH_SHRANK.value}.intersection(signs):
+        sign = "response length runs away while the reward rises"
+        found += _pull(2.0, sign, "holds the length that the reference has")
+    if SignName.ENTROPY_FELL.value in signs:
+        sign = "entropy collapsed"
+        found.append(CurveMove(_ENTROPY, 2.0, sign, "pays for keeping alternatives alive"))
     return found
 
 

@@ -18,14 +18,19 @@ def objective(stage: StageName, verdict: Verdict) -> float | None:
 
     survive: share of the asked steps, plus the free share of the device once all are done.
     speed: tokens/s/GPU, the median of the steady steps.
-    quality: smoothed final reward.
+    quality: smoothed final reward, on validation data where the stage validates.
     """
     figures = verdict.figures
     if stage is StageName.SURVIVE:
         return survived(figures)
     if verdict.outcome is not Outcome.COMPLETED:
         return None
-    return figures.tokens_per_s_per_gpu if stage is StageName.SPEED else figures.reward
+    return figures.tokens_per_s_per_gpu if stage is StageName.SPEED else final_reward(figures)
+
+
+def final_reward(figures: Figures) -> float | None:
+    """What stage quality compares: the validation reward where there is one, else the training reward."""
+    return figures.reward if figures.validation_reward is None else figures.validation_reward
 
 
 def survived(figures: Figures) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from autotune.job.model import QualityStage
-from autotune.ladder.diagnosis import moves
+from autotune.job.space_resolution import ResolvedParameter
+from autotune.ladder.diagnosis import CurveMove, moves
 from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
-from autotune.records import Candidate
+from autotune.records import Candidate, Value
 from autotune.search.moves import changed, scaled
 from autotune.search.repairs import repairs, untried
 
@@ -60,18 +61,28 @@ def _diagnosed(view: StageView, trial: TrialView) -> list[Candidate]:
     assert isinstance(view.section, QualityStage)
     parameters = {parameter.key: parameter for parameter in view.space.active(trial.candidate.params)}
     found: list[Candidate] = []
-    for move in moves(trial.rewards, trial.kls, view.section.kl_band):
+    signs = trial.verdict.signs if trial.verdict is not None else ()
+    for move in moves(trial.rewards, trial.kls, view.section.kl_band, signs):
         parameter = parameters.get(move.key)
         current = trial.candidate.params.get(move.key)
         if parameter is None or current is None:
             continue
-        value = scaled(parameter, current, move.factor)
+        value = _moved(parameter, current, move)
         if value is None:
             continue
         found.append(
             Candidate(
                 params=changed(view.space, trial.candidate.params, move.key, value),
                 origin=f"curve of #{trial.number} ({move.sign}): {move.key} {current} -> {value}",
+                diagnosis=f"#{trial.number}: {move.sign}",
+                reason=move.reason,
             )
         )
     return found
+
+
+def _moved(parameter: ResolvedParameter, current: Value, move: CurveMove) -> Value | None:
+    """The value that the move leads to; None where the parameter has no such value, or has it already."""
+    if move.value is None:
+        return scaled(parameter, current, move.factor)
+    return move.value if move.value != current and parameter.contains(move.value) else None

@@ -26,6 +26,10 @@ CURVES: tuple[tuple[str, str], ...] = (
     ("tok/s/GPU", "perf/throughput"),
     ("response", "response_length/mean"),
     ("grad norm", "actor/grad_norm"),
+    ("entropy", "actor/entropy"),
+    ("cut off", "response_length/clip_ratio"),
+    ("no variance", "autotune/groups_without_variance_frac"),
+    ("mismatch", "training/rollout_probs_diff_mean"),
 )
 """(name for people, verl's metric); a metric that verl did not log is left out."""
 
@@ -119,7 +123,9 @@ def _heading(page: TrialPage) -> Text:
     trial = page.trial
     text = Text(trial_name(trial), style="bold").append("  ").append_text(outcome_text(trial))
     text.append(f"\nproposed by {trial.candidate.origin}; started {utc_text(trial.started_utc)}", "not bold")
-    return text.append(f", cost {seconds(page.device_s)} of devices", "not bold")
+    text.append(f", cost {seconds(page.device_s)} of devices", "not bold")
+    because = f"\nbecause {trial.candidate.reason}" if trial.candidate.reason else ""
+    return text.append(because, "not bold")
 
 
 def _ending(verdict: Verdict | None) -> list[RenderableType]:
@@ -162,7 +168,12 @@ def _figures(verdict: Verdict | None) -> list[RenderableType]:
         ("step", seconds(figures.step_s)),
         ("start", seconds(figures.start_s)),
         ("reward", number(figures.reward)),
-        ("KL", number(figures.kl)),
+        ("validation reward", number(figures.validation_reward)),
+        (f"KL {figures.kl_estimator}".rstrip(), number(figures.kl)),
+        ("entropy", number(figures.entropy)),
+        ("cut-off responses", percent(figures.truncated_frac)),
+        ("groups without variance", percent(figures.no_variance_frac)),
+        ("rollout/trainer mismatch", number(figures.probability_gap)),
     ]
     return _rows([row for row in rows if not row[1].startswith(ABSENT)])
 

@@ -104,7 +104,7 @@ class StageStudy:
                 state=TrialState.RUNNING,
                 params=params,
                 distributions={key: distribution(known[key]) for key in params},
-                user_attrs={"origin": candidate.origin},
+                user_attrs=_proposal(candidate),
             )
         )
         return self._study.get_trials(deepcopy=False)[-1].number
@@ -145,3 +145,9 @@ class StageStudy:
 
     def _open_trial(self, number: int) -> Trial:
         return Trial(self._study, self._frozen(number)._trial_id)
+
+
+def _proposal(candidate: Candidate) -> dict[str, str]:
+    """Who proposed the candidate, and for a curve's move what was seen and why it should help."""
+    told = {"origin": candidate.origin, "diagnosis": candidate.diagnosis, "reason": candidate.reason}
+    return {name: text for name, text in told.items() if text}

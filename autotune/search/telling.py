@@ -78,7 +78,11 @@ def _attributes(
         "peak_memory_frac": figures.peak_memory_frac,
         "tokens_per_s_per_gpu": figures.tokens_per_s_per_gpu,
         "reward": figures.reward,
+        "validation_reward": figures.validation_reward,
         "kl": figures.kl,
+        "entropy": figures.entropy,
+        "truncated_frac": figures.truncated_frac,
+        "no_variance_frac": figures.no_variance_frac,
     }
     attributes.update({name: round(value, 4) for name, value in measured.items() if value is not None})
     attributes.update({f"constraint {name}": round(value, 4) for name, value in constraints.items()})
@@ -86,6 +90,10 @@ def _attributes(
         attributes["kind"] = verdict.failure.kind
         attributes["phase"] = verdict.failure.phase
         attributes["cause"] = verdict.failure.cause
+    if figures.kl is not None and figures.kl_estimator:
+        attributes["kl_estimator"] = figures.kl_estimator
+    if verdict.signs:
+        attributes["signs"] = list(verdict.signs)
     if verdict.warnings:
         attributes["warnings"] = list(verdict.warnings)
     return attributes

@@ -51,6 +51,7 @@ def verdict_from_text(text: str) -> Verdict:
         figures=Figures(**value["figures"]),
         failure=failure,
         warnings=tuple(value["warnings"]),
+        signs=tuple(value.get("signs", ())),
     )
 
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import Fault, VerlConfigError
-from autotune.job.model import Job, StageSection, SurviveStage
+from autotune.job.model import Job, QualityStage, StageSection, SurviveStage
 from autotune.job.paths import AttemptPaths, make_folder
 from autotune.records import AttemptRole, Overrides, Value
 from autotune.trial.request import AttemptRequest, CpuShare
 from autotune.verl_config.compose import ResolvedConfig, compose, verl_version
 from autotune.verl_config.constraints import violations
+from autotune.verl_config.extensions import extension_overrides
 from autotune.verl_config.validation import VerlValidator
 from autotune.verl_plugin.warm.live_keys import VERL_RELEASE, cold_key, cold_only
 
@@ -60,7 +61,7 @@ class Preparer:
         """
         key = json.dumps(overrides, sort_keys=True)
         if key not in self._resolved:
-            config = compose(self._job.verl, {**device_overrides(self._job), **overrides})
+            config = compose(self._job.verl, {**fixed_overrides(self._job), **overrides})
             # Told trials are looked up again and again, by the memory model among others.
             self._resolved = {**dict(list(self._resolved.items())[-_KEPT + 1 :]), key: config}
         return self._resolved[key]
@@ -130,9 +131,15 @@ class Preparer:
                 threads=resources.cpu.threads,
                 kv_cache_gb=resources.cpu.kv_cache_gb,
             ),
+            load_monitor=self._job.load_monitor,
             # The controller's guard comes first; this one holds when the controller is gone.
             wall_limit_s=self._job.guards.wall_limit_s + 60.0,
         )
+
+
+def fixed_overrides(job: Job) -> dict[str, Value]:
+    """What the job's other sections say about verl's own keys; part of what is exported."""
+    return {**device_overrides(job), **extension_overrides(job.extensions)}
 
 
 def device_overrides(job: Job) -> dict[str, Value]:
@@ -164,7 +171,7 @@ def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPath
         "trainer.total_training_steps": steps_of(section, role),
         "trainer.logger": ["console", "file"],
         "trainer.val_before_train": False,
-        "trainer.test_freq": -1,
+        "trainer.test_freq": (section.validate_every or -1) if isinstance(section, QualityStage) else -1,
         "trainer.save_freq": -1,
         # A folder that is used again would be resumed from, silently.
         "trainer.resume_mode": "disable",

@@ -68,3 +68,19 @@ def test_peak_memory_over_devices_and_phases():
 def test_the_start_ends_with_the_first_step():
     assert figures_of(marks("config", "ready", "rollout")).start_s == 2.0
     assert figures_of(rows(1, start_s=60.0, every_s=3.0)).start_s == 60.0
+
+
+def test_figures_of_learning_besides_reward_and_kl():
+    columns = {
+        "entropy": [3.0, 2.0, 1.0, 0.0],
+        "autotune/groups_without_variance_frac": [0.0, 0.25, 0.5, 0.75],
+        "training/rollout_probs_diff_mean": [9.0, 0.001, 0.002, 0.003],
+        "val-core/gsm8k/acc/mean@1": [None, 0.3, None, 0.5],
+        "response_length/clip_ratio": [1.0, 0.1, 0.2, 0.3],
+    }
+    measured = figures_of(rows(4, **columns))
+    assert measured.entropy == pytest.approx(1.0)
+    assert measured.no_variance_frac == pytest.approx(0.5)
+    assert measured.probability_gap == pytest.approx(0.002)
+    assert measured.validation_reward == pytest.approx(0.4)
+    assert measured.truncated_frac == pytest.approx(0.2)

@@ -2,6 +2,7 @@ import pytest
 
 from autotune.job.model import GuardSection
 from autotune.judge.evidence import Evidence
+from autotune.judge.run_facts import RunFacts
 from autotune.judge.verdict import judge_attempt
 from autotune.records import AttemptEnd, GuardStop, LogEvidence, Outcome
 from tests.judge.recorded import console_lines, metric_rows, read, rows
@@ -99,3 +100,34 @@ def test_warnings(events, limits, warning):
 
 def test_a_clean_run_has_no_warnings():
     assert judged(*rows(3), ended(), kl_limit=0.5).warnings == ()
+
+
+CUT = {"response_length/clip_ratio": 0.75, "response_length/max": 48.0}
+
+
+@pytest.mark.parametrize(
+    ("limit", "told", "share"),
+    [
+        (48, ["75% of the last responses were cut off at 48 tokens"], 0.75),
+        (64, [], 0.0),  # as long as the longest of their batch, which ended by itself
+        (None, ["75% of the last responses are as long as the longest of their batch: likely cut off"], 0.75),
+    ],
+)
+def test_responses_are_cut_off_at_the_limit_only(limit, told, share):
+    evidence = Evidence.from_events([*rows(3, **CUT), ended()])
+    facts = RunFacts(response_limit_tokens=limit, kl_estimator="k3")
+    verdict = judge_attempt(evidence, steps_asked=3, warmup_steps=1, guards=GuardSection(), facts=facts)
+    assert list(verdict.warnings) == told
+    assert verdict.figures.truncated_frac == share
+    assert verdict.figures.kl_estimator == "k3"
+
+
+def test_signs_are_named_and_told_in_full_whatever_the_outcome():
+    mismatch = {"training/rollout_probs_diff_mean": 0.05}
+    for events, outcome in (
+        ([*rows(3, **mismatch), ended()], Outcome.COMPLETED),
+        ([*rows(2, **mismatch), line("oom_gpu_log_prob", 4), ended(1)], Outcome.FAILED),
+    ):
+        verdict = judged(*events)
+        assert (verdict.outcome, verdict.signs) == (outcome, ("mismatch",))
+        assert any("probabilities differ by 0.05" in warning for warning in verdict.warnings)

@@ -100,6 +100,21 @@ def test_quality(measured, base, accepted, said):
     assert said in "; ".join(check.text for check in checks(quality_section(), verdict, baseline))
 
 
+@pytest.mark.parametrize(
+    ("own", "base", "said"),
+    [
+        # Both validated: the training reward, however high, is not looked at.
+        (0.5, 0.4, "validation reward 0.500 (wanted 0.460, was 0.400)"),
+        (0.5, None, "reward 0.900 (wanted 0.920, was 0.800)"),
+        (None, 0.4, "reward 0.900 (wanted 0.920, was 0.800)"),
+    ],
+)
+def test_quality_compares_like_with_like(own, base, said):
+    verdict = completed(reward=0.9, validation_reward=own, kl=0.08, kl_estimator="k3")
+    texts = [c.text for c in checks(quality_section(), verdict, against(reward=0.8, validation_reward=base))]
+    assert texts[2:] == ["KL 0.080 by k3 (band 0.05..0.12)", said]
+
+
 def result(view, baseline=None):
     overrides_of = {t.number: {"of": t.number} for t in view.trials}
     return stage_result(view, baseline, carried={"carried": True}, overrides_of=overrides_of)

@@ -110,3 +110,8 @@ def test_what_verl_refuses_is_infeasible():
 def test_constraints_of_quality_keep_kl_in_its_band(kl, band, expected):
     found = constraints(QUALITY, quality_section(kl_band=band), completed(peak=None, kl=kl))
     assert found == pytest.approx(expected)
+
+
+def test_quality_learns_from_validation_where_there_is_one():
+    assert objective(QUALITY, completed(reward=0.9, validation_reward=0.5)) == 0.5
+    assert objective(QUALITY, completed(reward=0.9)) == 0.9

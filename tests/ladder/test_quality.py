@@ -1,6 +1,7 @@
 """Stage quality: the baseline, then moves read from curves, next to the sampler."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from tests.ladder.builders import (
     trial,
 )
 from tests.ladder.test_diagnosis import EARLY_PEAK, FLAT, MIDDLE, SLOW_RISE, SWINGING
+from tests.search.builders import choice, real, space
 
 
 def with_(**changes):
@@ -133,3 +135,35 @@ def test_a_move_never_leaves_the_space(rewards, kls, lr, kl, clip, entropy):
     if isinstance(move, Propose):
         assert quality_space().contains(move.candidate.params)
         assert move.candidate.params != params
+
+
+def test_a_move_says_what_was_seen_and_why_it_should_help():
+    candidate = proposed(quality_view(learned(0, FASTEST, EARLY_PEAK)))
+    assert candidate.diagnosis == "#0: early peak, then fall"
+    assert candidate.reason == "a tighter clip keeps one batch from undoing what was learned"
+
+
+def test_a_kl_over_its_band_makes_the_penalty_adaptive_where_the_job_has_one():
+    control, penalty = "algorithm.kl_ctrl.type", "algorithm.kl_ctrl.kl_coef"
+    where = space(
+        real(penalty, 1e-4, 2e-2, log=True, current=1e-2),
+        choice(control, "fixed", "adaptive", current="fixed"),
+    )
+    own = {penalty: 1e-2, control: "fixed"}
+    trials = [learned(0, own, FLAT, [0.24])]
+    trials.append(trial(1, proposed(quality_view(*trials, where=where, first=(own,))).params))
+    assert trials[1].candidate.params == {penalty: 2e-2, control: "fixed"}
+    second = proposed(quality_view(*trials, where=where, first=(own,)))
+    assert second.params == {penalty: 1e-2, control: "adaptive"}
+    adapted = learned(0, {**own, control: "adaptive"}, FLAT, [0.24])
+    taken = trial(1, {penalty: 2e-2, control: "adaptive"})
+    view = quality_view(adapted, taken, where=where, first=(adapted.candidate.params,))
+    assert next_move(view) == Sample()
+
+
+def test_the_verdicts_signs_are_answered():
+    rising = learned(0, FASTEST, SLOW_RISE)
+    verdict = replace(rising.verdict, signs=("entropy_fell",))
+    candidate = proposed(quality_view(replace(rising, verdict=verdict)))
+    assert candidate.params == pytest.approx(with_(entropy=0.002))
+    assert candidate.diagnosis == "#0: entropy collapsed"

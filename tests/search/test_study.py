@@ -49,6 +49,12 @@ def test_ask_opens_a_running_trial_with_exactly_its_values(url):
     assert trial.params == {"sizes": "json:[1, 2]", DYNAMIC: False, MICRO: 16, ENGINE: 0.6, OFFLOAD: False}
 
 
+def test_a_curves_move_shows_its_diagnosis_and_reason(url):
+    told = {"origin": "curve of #0", "diagnosis": "#0: still rising", "reason": "larger steps"}
+    opened(url).ask(Candidate(params=USER, **told))
+    assert trials(url)[0].user_attrs == told
+
+
 def test_numbers_follow_each_other_and_conditions_are_kept(url):
     study = opened(url)
     by_tokens = completed(SIZES, {DYNAMIC: True, BUDGET: 4096, "sizes": [1, 2, 4]})

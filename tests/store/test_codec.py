@@ -46,6 +46,8 @@ figures = st.builds(
     tokens_per_s_per_gpu=optional_floats,
     reward=optional_floats,
     kl=optional_floats,
+    kl_estimator=st.sampled_from(["", "k3"]),
+    validation_reward=optional_floats,
 )
 failures = st.builds(
     Failure,
@@ -62,9 +64,14 @@ verdicts = st.builds(
     figures=figures,
     failure=st.none() | failures,
     warnings=st.lists(st.text(max_size=10), max_size=2).map(tuple),
+    signs=st.lists(st.text(max_size=10), max_size=2).map(tuple),
 )
 candidates = st.builds(
-    Candidate, params=st.dictionaries(keys, values, max_size=4), origin=st.text(max_size=20)
+    Candidate,
+    params=st.dictionaries(keys, values, max_size=4),
+    origin=st.text(max_size=20),
+    diagnosis=st.text(max_size=20),
+    reason=st.text(max_size=20),
 )
 ends = st.builds(
     AttemptEnd,
