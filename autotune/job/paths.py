@@ -49,6 +49,11 @@ class AttemptPaths:
         return self.root / "phases.jsonl"
 
     @property
+    def rank_load(self) -> Path:
+        """What each rank had to do, written by the plugin's load monitor; read by `store.rank_load`."""
+        return self.root / "rank_load.jsonl"
+
+    @property
     def memory_caps(self) -> Path:
         """Folder where each capped CPU worker notes its cap."""
         return self.root / "memory_caps"

@@ -70,6 +70,8 @@ class AttemptRequest:
     device: Literal["gpu", "cpu"] = "gpu"
     cpu: CpuShare = CpuShare()
     """Read only where `device` is `cpu`."""
+    load_monitor: bool = False
+    """Whether the plugin writes what each rank had to do."""
     wall_limit_s: float | None = None
     """The supervisor's own limit, for when nobody asks. None: no limit."""
     grace_s: float = 5.0
