@@ -17,8 +17,9 @@ from autotune.export.provenance import Provenance
 from autotune.job.paths import write_atomic
 from autotune.records import StageName, StageResult
 from autotune.store.store import Store
-from autotune.trial.environment import device_environment
-from autotune.trial.preparation import device_overrides
+from autotune.trial.environment import device_environment, plugin_environment
+from autotune.trial.preparation import fixed_overrides
+from autotune.verl_config.extensions import extensions_in
 
 
 def export(
@@ -39,16 +40,20 @@ def export(
         provenance = Provenance.from_json(_without_job(store))
     best = found[-1]
     with open_preparer(the_job) as preparer:
+        resolved = preparer.resolve(best.overrides)
+        extensions = extensions_in(resolved.flat)
+        environment = {**device_environment(the_job.resources), **the_job.verl.environment}
         text = render_export(
             form,
-            resolved=preparer.resolve(best.overrides),
+            resolved=resolved,
             verl=the_job.verl,
-            overrides={**device_overrides(the_job), **best.overrides},
+            overrides={**fixed_overrides(the_job), **best.overrides},
             facts=ExportFacts(
                 job_name=the_job.name,
                 results=tuple(found),
                 provenance=provenance,
-                environment={**device_environment(the_job.resources), **the_job.verl.environment},
+                environment={**environment, **(plugin_environment(environment) if extensions else {})},
+                extensions=extensions,
             ),
             name=target.stem,
         )

@@ -16,6 +16,7 @@ from autotune.search.moves import completed
 from autotune.search.study import StageStudy, open_storage, storage_errors
 from autotune.store.stored import StoredTrial
 from autotune.trial.preparation import Preparer
+from autotune.verl_config.extensions import with_extensions
 
 
 def run_ladder(
@@ -80,7 +81,8 @@ def carried_overrides(job: Job, stage: StageName, results: dict[StageName, Stage
 def stage_space(job: Job, section: StageSection, preparer: Preparer, carried: Overrides) -> ResolvedSpace:
     """The stage's space in numbers; the configuration carried down the ladder is a point of it."""
     flat = preparer.resolve(carried).flat
-    return resolve_space(section.search_space, job_facts(flat, job.resources.gpus_per_trial), flat)
+    space = with_extensions(section, job.extensions)
+    return resolve_space(space, job_facts(flat, job.resources.gpus_per_trial), flat)
 
 
 def first_candidates(

@@ -20,6 +20,8 @@ class ExportFacts:
     provenance: Provenance
     environment: Mapping[str, str]
     """Extra environment variables that the trials' verl process had."""
+    extensions: Sequence[str] = ()
+    """autotune's extensions of verl that the configuration switches on."""
 
     @property
     def shipped(self) -> StageResult | None:
@@ -55,6 +57,9 @@ def _how(facts: ExportFacts, how_to_run: Sequence[str]) -> Iterator[str]:
     for name, value in facts.environment.items():
         yield f"  export {name}={shlex.quote(value)}"
     yield from (f"  {line}" for line in how_to_run)
+    if facts.extensions:
+        yield f"Uses {', '.join(facts.extensions)}, which verl itself does not have: verl-autotune has to be"
+        yield "installed beside verl, and VERL_USE_EXTERNAL_MODULES has to name its plugin, as above."
 
 
 def _reached(facts: ExportFacts) -> Iterator[str]:

@@ -60,6 +60,11 @@ def device_environment(resources: ResourceSection) -> dict[str, str]:
     return {**_cpu_settings(cpu.threads, cpu.kv_cache_gb), **_CPU_SWITCHES}
 
 
+def plugin_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What makes verl load the plugin, beside the external modules that `environment` already names."""
+    return {"VERL_USE_EXTERNAL_MODULES": _external_modules(environment)}
+
+
 def _own(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> dict[str, str]:
     """What nobody may change: where the attempt writes, and what the plugin reads."""
     paths = AttemptPaths(Path(request.folder))
@@ -72,6 +77,8 @@ def _own(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> di
         # setproctitle (Ray, vLLM) then leaves /proc/<pid>/environ readable: see KEY_VARIABLE.
         "SPT_NOENV": "1",
     }
+    if request.load_monitor:
+        own["AUTOTUNE_RANK_LOAD_PATH"] = str(paths.rank_load)
     if request.device == "cpu":
         own |= {**_CPU_SWITCHES, "AUTOTUNE_MEMORY_CAP_DIR": str(paths.memory_caps)}
         if request.cpu.cap_gb is not None:

@@ -15,6 +15,11 @@ verl 0.9.1 that makes it necessary.
                  Asked by `AUTOTUNE_CPU_MEMORY_CAP_GB`; says so in `AUTOTUNE_MEMORY_CAP_DIR`.
 `phases`         a line at each begin and end of a part of a step, with the workers' peak memory.
                  Asked by `AUTOTUNE_PHASES_PATH`.
+`load_monitor`   tokens, samples and micro batches of each rank and step.
+                 Asked by `AUTOTUNE_RANK_LOAD_PATH`.
+`length_buckets`     micro batches of similar length. Asked by `AUTOTUNE_LENGTH_BUCKETS=sorted`.
+`adaptive_clipping`  gradients clipped unit by unit. Asked by `AUTOTUNE_ADAPTIVE_CLIPPING`.
+`token_check`        ids and masks against the chat template. Asked by `AUTOTUNE_TOKEN_CHECK=first_step`.
 `replay_poll`    polls the replay buffer more often than every 2 s.
                  Asked by `AUTOTUNE_REPLAY_POLL_S`.
 `trial_sockets`  keeps two trials on one host from loading each other's weights.

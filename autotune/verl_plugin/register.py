@@ -12,12 +12,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
+ADAPTIVE_CLIPPING = "AUTOTUNE_ADAPTIVE_CLIPPING"
 CPU = "AUTOTUNE_CPU"
+LENGTH_BUCKETS = "AUTOTUNE_LENGTH_BUCKETS"
 MEMORY_CAP_GB = "AUTOTUNE_CPU_MEMORY_CAP_GB"
 MEMORY_CAP_DIR = "AUTOTUNE_MEMORY_CAP_DIR"
 PHASES_PATH = "AUTOTUNE_PHASES_PATH"
+RANK_LOAD_PATH = "AUTOTUNE_RANK_LOAD_PATH"
 REPLAY_POLL_S = "AUTOTUNE_REPLAY_POLL_S"
 SESSION_FOLDER = "AUTOTUNE_SESSION_FOLDER"
+TOKEN_CHECK = "AUTOTUNE_TOKEN_CHECK"
 TRIAL_KEY = "AUTOTUNE_TRIAL_KEY"
 
 _registered: set[str] = set()
@@ -58,6 +62,12 @@ def _features(environment: Mapping[str, str]) -> list[tuple[str, Callable[[], No
 
         path, caps = environment[PHASES_PATH], environment.get(MEMORY_CAP_DIR)
         features.append((PHASES_PATH, lambda: phases.turn_on(path, caps)))
+    features += _extensions(environment)
+    if environment.get(RANK_LOAD_PATH):  # after the extensions: it describes the micro batches they make
+        from autotune.verl_plugin import load_monitor
+
+        load_path = environment[RANK_LOAD_PATH]
+        features.append((RANK_LOAD_PATH, lambda: load_monitor.turn_on(load_path)))
     if environment.get(REPLAY_POLL_S):
         from autotune.verl_plugin import replay_poll
 
@@ -72,6 +82,25 @@ def _features(environment: Mapping[str, str]) -> list[tuple[str, Callable[[], No
 
         key = environment[TRIAL_KEY]
         features.append((TRIAL_KEY, lambda: trial_sockets.turn_on(key)))
+    return features
+
+
+def _extensions(environment: Mapping[str, str]) -> list[tuple[str, Callable[[], None]]]:
+    """What changes verl's own work; asked by the values that `verl_config.extensions` writes."""
+    features: list[tuple[str, Callable[[], None]]] = []
+    if environment.get(LENGTH_BUCKETS) == "sorted":
+        from autotune.verl_plugin import length_buckets
+
+        features.append((LENGTH_BUCKETS, length_buckets.turn_on))
+    if environment.get(ADAPTIVE_CLIPPING):
+        from autotune.verl_plugin import adaptive_clipping
+
+        factor = _positive(environment, ADAPTIVE_CLIPPING)
+        features.append((ADAPTIVE_CLIPPING, lambda: adaptive_clipping.turn_on(factor)))
+    if environment.get(TOKEN_CHECK) == "first_step":
+        from autotune.verl_plugin import token_check
+
+        features.append((TOKEN_CHECK, token_check.turn_on))
     return features
 
 

@@ -56,3 +56,9 @@ def test_nothing_ends_the_comment(facts):
 
 def test_without_any_result(facts):
     assert "no stage has ended" in header(replace(facts, results=()), [])
+
+
+def test_an_extension_of_autotunes_is_named_with_what_it_needs(facts):
+    text = header(replace(facts, extensions=("length bucketing", "token check")), ["python -m x"])
+    assert "Uses length bucketing, token check, which verl itself does not have" in text
+    assert "which verl itself does not have" not in header(facts, ["python -m x"])

@@ -1,6 +1,6 @@
 import pytest
 
-from autotune.trial.environment import trial_environment
+from autotune.trial.environment import plugin_environment, trial_environment
 from autotune.trial.request import AttemptRequest, CpuShare
 
 OUTER = {
@@ -89,3 +89,15 @@ def test_compiled_kernels_are_shared_between_trials():
         "/scratch/torchinductor_me"
     )
     assert environment(outer={"TORCHINDUCTOR_CACHE_DIR": "/c"})["TORCHINDUCTOR_CACHE_DIR"] == "/c"
+
+
+def test_the_load_monitor_is_asked_for_by_the_job():
+    assert environment(load_monitor=True)["AUTOTUNE_RANK_LOAD_PATH"] == "/runs/a/rank_load.jsonl"
+    assert "AUTOTUNE_RANK_LOAD_PATH" not in environment()
+
+
+def test_the_plugin_stands_behind_the_users_own_external_modules():
+    plugin = "autotune.verl_plugin.register"
+    assert plugin_environment({}) == {"VERL_USE_EXTERNAL_MODULES": plugin}
+    named = {"VERL_USE_EXTERNAL_MODULES": f"mine,{plugin}"}
+    assert plugin_environment(named) == {"VERL_USE_EXTERNAL_MODULES": f"mine,{plugin}"}

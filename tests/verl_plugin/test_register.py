@@ -26,13 +26,23 @@ def test_asked_features_wait_for_their_modules_and_import_nothing_heavy():
     found = probe(
         AUTOTUNE_CPU_MEMORY_CAP_GB="0.5",
         AUTOTUNE_PHASES_PATH="/nowhere/phases.jsonl",
+        AUTOTUNE_RANK_LOAD_PATH="/nowhere/rank_load.jsonl",
         AUTOTUNE_REPLAY_POLL_S="0.05",
         AUTOTUNE_TRIAL_KEY="abc",
     )
     assert found.stdout == (
-        "['AUTOTUNE_CPU_MEMORY_CAP_GB', 'AUTOTUNE_PHASES_PATH', 'AUTOTUNE_REPLAY_POLL_S', "
-        "'AUTOTUNE_TRIAL_KEY']\nFalse\n"
+        "['AUTOTUNE_CPU_MEMORY_CAP_GB', 'AUTOTUNE_PHASES_PATH', 'AUTOTUNE_RANK_LOAD_PATH', "
+        "'AUTOTUNE_REPLAY_POLL_S', 'AUTOTUNE_TRIAL_KEY']\nFalse\n"
     )
+
+
+def test_an_extension_is_on_by_its_own_value_only():
+    found = probe(
+        AUTOTUNE_LENGTH_BUCKETS="sorted", AUTOTUNE_ADAPTIVE_CLIPPING="0.01", AUTOTUNE_TOKEN_CHECK="first_step"
+    )
+    names = ["AUTOTUNE_ADAPTIVE_CLIPPING", "AUTOTUNE_LENGTH_BUCKETS", "AUTOTUNE_TOKEN_CHECK"]
+    assert found.stdout == f"{names}\nFalse\n"
+    assert probe(AUTOTUNE_LENGTH_BUCKETS="as_they_come").stdout == "[]\nFalse\n"
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1", "inf", "nan"])
