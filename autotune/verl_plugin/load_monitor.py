@@ -38,11 +38,23 @@ _PADDING_UID = "pad"
 """verl fills a batch up with samples of such a uid (trainer/ppo/padding_utils.py:179)."""
 
 
+_turned_on: list[LoadMonitor] = []
+"""That of this process: none or one."""
+
+
 def turn_on(path: str) -> None:
     """Watch this process, be it the trainer's or a worker's; other processes never import the modules."""
     monitor = LoadMonitor(path)
+    _turned_on.append(monitor)
     after_import(TRAINER_MODULE, monitor.watch_trainer)
     after_import(WORKER_MODULE, monitor.watch_worker)
+
+
+def write_to(path: str) -> None:
+    """Further lines of this process go to `path`: a warm session's next candidate has its own file."""
+    for monitor in _turned_on:
+        monitor.path = path
+        monitor.step = StepLoad()
 
 
 @dataclass

@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autotune.verl_plugin import phases
+from autotune.verl_plugin import load_monitor, phases
 from autotune.verl_plugin.warm import rollout, workers
 from autotune.verl_plugin.warm.live_keys import ENGINE_KEYS, MODEL_KEYS
-from autotune.verl_plugin.warm.wire import METRICS_FILE, PHASES_FILE, is_asked_to_stop
+from autotune.verl_plugin.warm.wire import METRICS_FILE, PHASES_FILE, RANK_LOAD_FILE, is_asked_to_stop
 
 
 class CandidateStoppedError(Exception):
@@ -96,6 +96,8 @@ class Trainee:
         trainer.attempt = attempt
         os.environ["VERL_FILE_LOGGER_PATH"] = str(attempt / METRICS_FILE)
         phases.write_to(str(attempt / PHASES_FILE))
+        load_monitor.write_to(str(attempt / RANK_LOAD_FILE))
+        self._on_every_rank(partial(workers.write_loads_to, path=str(attempt / RANK_LOAD_FILE)))
 
     def train(self) -> None:
         """Trains the prepared candidate to its last step.

@@ -19,6 +19,7 @@ SESSION_FOLDER = "AUTOTUNE_SESSION_FOLDER"
 CONFIG_FILE = "config.yaml"
 METRICS_FILE = "metrics.jsonl"
 PHASES_FILE = "phases.jsonl"
+RANK_LOAD_FILE = "rank_load.jsonl"
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,14 @@ def build_models_anew(worker_dict: Any, actor_rollout_ref: Any) -> None:
         worker.init_model()
 
 
+def write_loads_to(worker_dict: Any, path: str) -> None:
+    """What this rank has to do goes to the candidate's own file from now on."""
+    from autotune.verl_plugin import load_monitor
+
+    del worker_dict  # one monitor a process
+    load_monitor.write_to(path)
+
+
 def fingerprint(worker_dict: Any) -> dict[str, str]:
     """A digest of every trained tensor on this rank, and of what its optimizer remembers.
 
