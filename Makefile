@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check unit engines install browser bench-explain bench-forecast clean
+.PHONY: demo test check unit engines install browser bench-explain bench-forecast bench-honesty clean
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -47,6 +47,9 @@ bench-explain: install
 
 bench-forecast: install
 	$(BIN)/python -m benchmarks.forecast
+
+bench-honesty: install
+	$(BIN)/python -m benchmarks.honesty
 
 clean:
 	rm -rf .venv .tiny

@@ -19,11 +19,17 @@ Overrides = Mapping[str, Value]
 
 
 class StageName(str, Enum):
-    """The three rungs of the ladder, in climbing order."""
+    """The rungs of the ladder in climbing order, and the confirmation of what they found."""
 
     SURVIVE = "survive"
     SPEED = "speed"
     QUALITY = "quality"
+    FINISH = "finish"
+    """Searches nothing: winner and user's own configuration again, with fresh seeds."""
+
+
+RUNGS = (StageName.SURVIVE, StageName.SPEED, StageName.QUALITY)
+"""The stages that search."""
 
 
 class AttemptRole(str, Enum):
@@ -216,8 +222,12 @@ class Figures:
     """Median time of a steady step."""
     reward: float | None = None
     """Mean of critic/rewards/mean over the last quarter of the steps (at least 3)."""
+    tokens_per_s_half_width: float | None = None
+    """Half of the 95 % interval of tokens_per_s_per_gpu, from the scatter of this run's steps alone."""
     reward_std: float | None = None
     """Standard deviation of the step rewards about their own trend."""
+    reward_half_width: float | None = None
+    """Half of the 95 % interval of reward, from the scatter of this run's steps alone."""
     kl: float | None = None
     """Mean of the guard's KL metric over the same last steps."""
     kl_estimator: str = ""
@@ -235,6 +245,8 @@ class Figures:
     response_tokens: float | None = None
     start_s: float | None = None
     """From launch to the first step's beginning."""
+    warmup_steps: int | None = None
+    """Leading steps left out of times and throughput."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,3 +281,90 @@ class StageResult:
     best_figures: Figures | None = None
     overrides: Overrides = field(default_factory=dict)
     """The best configuration over the job's own: params of this and all earlier stages."""
+
+
+class Arm(str, Enum):
+    """Which configuration a run of the finish is of; also the origin of its candidate."""
+
+    OWN = "user configuration"
+    SURVIVOR = "survivor"
+    """Stands in where the user's own configuration does not survive."""
+    WINNER = "winner"
+
+
+class FinishOutcome(str, Enum):
+    """What the finish can say of the winner."""
+
+    BETTER = "better"
+    NOT_BETTER = "not better"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishPlan:
+    """What is settled before the first confirming run, so that no look at results can change it."""
+
+    pairs: int
+    """Largest number of pairs of runs, winner and reference, each pair on a seed of its own."""
+    looks: tuple[int, ...]
+    """Numbers of complete pairs at which a verdict may be given; the last is `pairs`."""
+    alphas: tuple[float, ...]
+    """Share of 1 - confidence that each look may spend; they add up to it."""
+    least_gain_frac: float
+    """Relative gain below which a difference does not matter."""
+    goals: tuple[str, ...]
+    """Metrics of which the winner has to gain in one: those that this job's stages searched for."""
+    seeds: tuple[int, ...]
+    """Of each pair; none was used in tuning."""
+    steps: int
+    validation: bool
+    """Whether each run validates after its last step."""
+    winner: Overrides
+    """Over the job's own configuration; what is exported."""
+    survivor: Overrides | None
+    """None where the stage survive found what is the winner too, or nothing."""
+    is_own: bool = False
+    """The winner is the user's own configuration: there is nothing to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The winner against the reference in one metric, over pairs of runs with the same seed."""
+
+    metric: str
+    """`tokens_per_s_per_gpu`, `reward`, `validation_reward` or `peak_memory_gb`."""
+    gain: float
+    """A fraction for tokens/s (0.3: 1.3 times as fast), else a difference in the metric's unit."""
+    low: float
+    high: float
+    """The interval of `gain`."""
+    reference: float
+    """Mean of the reference's runs."""
+    winner: float
+    """Mean of the winner's runs."""
+    outcome: FinishOutcome
+    """Of this metric alone; less memory is better."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishVerdict:
+    """The honest word on the winner: cold runs on stock verl with fresh seeds, in alternating order."""
+
+    outcome: FinishOutcome
+    statement: str
+    """One sentence for people."""
+    winner: Overrides
+    """Which configuration this verdict is on."""
+    reference: Arm | None
+    """What the winner was compared with; None where nothing could be."""
+    own_failure: str = ""
+    """Why the user's own configuration did not survive; empty where it did."""
+    comparisons: tuple[Comparison, ...] = ()
+    pairs: int = 0
+    pairs_planned: int = 0
+    confidence: float = 0.95
+    """Chance that no goal is called better at any look where nothing differs."""
+    seeds: tuple[int, ...] = ()
+    steps: int = 0
+    notes: tuple[str, ...] = ()
+    """What a person should know besides: machine drift, missing validation..."""

@@ -15,6 +15,7 @@ from autotune.export.config import ExportForm, render_export
 from autotune.export.header import ExportFacts
 from autotune.export.provenance import Provenance
 from autotune.job.paths import write_atomic
+from autotune.ladder.finish_words import is_confirmed, label
 from autotune.records import StageName, StageResult
 from autotune.store.store import Store
 from autotune.trial.environment import device_environment, plugin_environment
@@ -29,6 +30,9 @@ def export(
     job: Optional[str] = JobOption,
     form: ExportForm = typer.Option(ExportForm.FULL, help="full or minimal YAML, or a shell script."),
     stage: Optional[str] = StageOption,
+    require_confirmed: bool = typer.Option(
+        False, "--require-confirmed", help="Write nothing (exit 3) unless the finish confirmed it."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Write the best configuration found so far as a file that stock verl runs."""
@@ -38,7 +42,10 @@ def export(
         found = _results(store, stage_named(stage))
         the_job = selected.job or stored_job(store)
         provenance = Provenance.from_json(_without_job(store))
+        verdict = store.finish_verdict()
     best = found[-1]
+    if require_confirmed and not is_confirmed(verdict, best.overrides):
+        raise NothingFeasibleError(f"{the_job.name}: {label(verdict, best.overrides)}; nothing was written")
     with open_preparer(the_job) as preparer:
         resolved = preparer.resolve(best.overrides)
         extensions = extensions_in(resolved.flat)
@@ -52,6 +59,7 @@ def export(
                 job_name=the_job.name,
                 results=tuple(found),
                 provenance=provenance,
+                finish=verdict,
                 environment={**environment, **(plugin_environment(environment) if extensions else {})},
                 extensions=extensions,
             ),
@@ -60,10 +68,18 @@ def export(
     write_atomic(target, text, key="--output")
     if as_json:
         print_json(
-            {"file": str(target), "stage": best.stage.value, "trial": best.best, "statement": best.statement}
+            {
+                "file": str(target),
+                "stage": best.stage.value,
+                "trial": best.best,
+                "statement": best.statement,
+                "confirmed": is_confirmed(verdict, best.overrides),
+                "finish": label(verdict, best.overrides),
+            }
         )
         return
     typer.echo(f"wrote {target}: {best.stage.value} #{best.best}; {best.statement}")
+    typer.echo(label(verdict, best.overrides))
     typer.echo("its header says how to run it")
 
 

@@ -40,6 +40,9 @@ def print_results(
         return
     for result in results:
         typer.echo(f"{result.stage.value:<8} {result.trials} trials; {result.statement}")
+    verdict = summary.get("finish")
+    if verdict is not None:
+        typer.echo(f"{'finish':<8} {verdict['statement']}")
     typer.echo("")
     typer.echo(f"device hours {summary['device_s'] / 3600:.2f}, database {summary['database']}")
     typer.echo("next:")

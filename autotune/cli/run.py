@@ -19,13 +19,14 @@ from autotune.errors import Fault, JobFileError
 from autotune.export.provenance import gather_provenance
 from autotune.job.loading import load_job
 from autotune.job.model import Job
+from autotune.ladder.finish_words import verdict_json
 from autotune.ladder.plan import first_candidates
 from autotune.records import StageName, Value
 
 
 def run(
     job_file: Path = typer.Argument(..., metavar="JOB", help="Job file."),
-    stage: Optional[str] = typer.Option(None, help="Climb one stage only: survive, speed or quality."),
+    stage: Optional[str] = typer.Option(None, help="One stage only: survive, speed, quality or finish."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Resolve and plan everything, launch nothing."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object."),
     quiet: bool = typer.Option(False, "--quiet", help="No progress."),
@@ -43,19 +44,21 @@ def run(
         _stop_on_signals(controller)
         services.store.set_provenance(_provenance(job))
         results = run_ladder(services, controller, stages)
+        verdict = services.store.finish_verdict()
         summary = {
             "job": job.name,
             "database": services.store.url,
             "device_s": services.store.device_s(),
             "wall_s": services.store.wall_s(),
+            "finish": None if verdict is None else verdict_json(verdict),
         }
     print_results(summary, list(results.values()), job_file, as_json=as_json)
 
 
 def _stages(job: Job, job_file: Path, stage: str | None) -> tuple[StageName, ...]:
-    names = job.stage_names()
+    names = (*job.stage_names(), StageName.FINISH)
     if stage is None:
-        return names
+        return names if job.finish.enabled else names[:-1]
     chosen = tuple(name for name in names if name.value == stage)
     if not chosen:
         raise JobFileError(
@@ -84,8 +87,10 @@ def _print_plan(job: Job, stages: tuple[StageName, ...], *, as_json: bool) -> No
                     "first_candidates": [{"origin": c.origin, "params": dict(c.params)} for c in candidates],
                 }
             )
+    finish = job.finish if StageName.FINISH in stages else None
     if as_json:
-        typer.echo(json.dumps({"job": job.name, "stages": plan}, indent=2))
+        answer = {"job": job.name, "stages": plan, "finish": finish and {"pairs_at_most": finish.repeats}}
+        typer.echo(json.dumps(answer, indent=2))
         return
     for row in plan:
         typer.echo(
@@ -95,6 +100,8 @@ def _print_plan(job: Job, stages: tuple[StageName, ...], *, as_json: bool) -> No
             typer.echo(f"  {candidate['origin']}")
             for key, value in candidate["params"].items():
                 typer.echo(f"    {key}: {value}")
+    if finish is not None:
+        typer.echo(f"finish: winner and user configuration again, up to {finish.repeats} cold runs of each")
 
 
 def _provenance(job: Job) -> dict[str, Value]:

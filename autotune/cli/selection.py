@@ -20,7 +20,7 @@ JobOption = typer.Option(
     None, "--job", "-j", help="Job file, job name or database; default: the latest one in results/."
 )
 
-StageOption = typer.Option(None, "--stage", help="Only this stage: survive, speed or quality.")
+StageOption = typer.Option(None, "--stage", help="Only this stage: survive, speed, quality or finish.")
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,8 @@ def check_configuration(
     faults: list[Fault] = []
     for name in stages:
         section = job.stage(name)
-        assert section is not None
+        if section is None:  # the finish searches nothing
+            continue
         spaces[name] = stage_space(job, section, preparer, {})
         for part, settings in (
             ("overrides", section.overrides),

@@ -85,10 +85,8 @@ class StageClimb:
         carried: Overrides,
         first: tuple[Candidate, ...] = (),
     ) -> None:
-        section = services.job.stage(stage)
-        assert section is not None
         self.stage = stage
-        self.section: StageSection = section
+        self.section = self._section_in(services.job)
         self.flights: dict[str, Flight] = {}
         self._services = services
         self._study = study
@@ -138,7 +136,7 @@ class StageClimb:
     def start(self, candidate: Candidate) -> None:
         """Opens a trial and launches its first attempt."""
         number = self._study.ask(candidate)
-        overrides = {**self._carried, **self._space.overrides(candidate.params)}
+        overrides = self._overrides_of(candidate)
         now = self._services.clock.utc_now()
         trial_id = self._services.store.add_trial(self.stage, number, candidate, overrides, now)
         flight = Flight(trial_id=trial_id, number=number, candidate=candidate, overrides=overrides)
@@ -178,7 +176,8 @@ class StageClimb:
         index = flight.index + 1
         paths = services.paths.attempt(self.stage, flight.number, index)
         attempt_id = uuid.uuid4().hex[:12]
-        request = services.preparer.request(self.section, flight.overrides, role, paths, attempt_id)
+        section = self._section_for(flight)
+        request = services.preparer.request(section, flight.overrides, role, paths, attempt_id)
         if isinstance(request, Refusal):
             self._reject(flight, role, request)
             return
@@ -233,10 +232,11 @@ class StageClimb:
 
     def judged(self, evidence: Evidence, steps: int) -> Verdict:
         """The verdict on an attempt that was asked for `steps`."""
+        warmup = self.section.warmup_steps
         return judge_attempt(
             evidence,
             steps_asked=steps,
-            warmup_steps=min(self.section.warmup_steps, max(steps - 1, 0)),
+            warmup_steps=None if warmup is None else min(warmup, max(steps - 1, 0)),
             guards=self._services.job.guards,
             facts=run_facts(self._services.preparer.resolve(self._carried).flat, self._services.job),
         )
@@ -294,6 +294,20 @@ class StageClimb:
         self._services.store.end_stage(result, self._services.clock.utc_now())
         self._services.watcher.say(f"{self.stage.value}: {result.statement}")
         return result
+
+    def _section_in(self, job: Job) -> StageSection:
+        """The stage as the job asks for it."""
+        section = job.stage(self.stage)
+        assert section is not None
+        return section
+
+    def _section_for(self, flight: Flight) -> StageSection:
+        """The section that a trial is launched with; all trials of a search share their seed."""
+        return self.section
+
+    def _overrides_of(self, candidate: Candidate) -> Overrides:
+        """Everything over the job's own configuration in a trial of `candidate`."""
+        return {**self._carried, **self._space.overrides(candidate.params)}
 
     def _judged(self, flight: Flight, verdict: Verdict) -> TrialView:
         metric = self._services.job.guards.kl_metric

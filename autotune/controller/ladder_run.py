@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.controller.climb import Services, StageClimb
+from autotune.controller.finish import run_finish
 from autotune.controller.loop import Controller
 from autotune.controller.resume import restore
 from autotune.errors import Fault, InputError, NothingFeasibleError
@@ -24,6 +25,8 @@ def run_ladder(
 ) -> dict[StageName, StageResult]:
     """Climbs `stages` and returns the results of every stage so far, earlier runs included.
 
+    `FINISH` among them confirms what the stages found; its verdict is the store's to tell.
+
     A stage whose result is stored is not climbed again.
 
     Raises:
@@ -40,6 +43,9 @@ def _climb_all(services: Services, controller: Controller, stages: Sequence[Stag
     storage = open_storage(store.url)
     for stage in stages:
         results = store.stage_results()
+        if stage is StageName.FINISH:
+            run_finish(services, controller, carried_overrides(services.job, stage, results))
+            continue
         if stage in results:
             if results[stage].best is None:
                 raise NothingFeasibleError(f"stage {stage.value}: {results[stage].statement}")
@@ -61,7 +67,7 @@ def carried_overrides(job: Job, stage: StageName, results: dict[StageName, Stage
     Raises:
         InputError: The stage before has not been climbed.
     """
-    order = job.stage_names()
+    order = (*job.stage_names(), StageName.FINISH)
     place = order.index(stage)
     if place == 0:
         return {}

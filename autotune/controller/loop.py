@@ -51,8 +51,20 @@ class Controller:
         """Runs one stage to its end and returns how it ended.
 
         Raises:
-            StoppedError: Ctrl-C or the budget came first; the same command resumes.
             NothingFeasibleError: The stage left nothing to go on with.
+            AutotuneError: As `run`.
+        """
+        self.run(climb)
+        result = climb.conclude()
+        if result.best is None:
+            raise NothingFeasibleError(f"stage {result.stage.value}: {result.statement}")
+        return result
+
+    def run(self, climb: StageClimb) -> None:
+        """Runs trials until the stage wants no more.
+
+        Raises:
+            StoppedError: Ctrl-C or the budget came first; the same command resumes.
             UserCodeError: The user's code or data ends every trial.
         """
         finished = False
@@ -70,10 +82,6 @@ class Controller:
             if not finished or climb.flights:
                 self._clock.sleep_s(_TURN_S)
         self._book_wall_time(0.0)
-        result = climb.conclude()
-        if result.best is None:
-            raise NothingFeasibleError(f"stage {result.stage.value}: {result.statement}")
-        return result
 
     def _receive(self, climb: StageClimb) -> None:
         by_attempt: dict[str, list[Event]] = {}

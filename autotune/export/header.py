@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.export.provenance import Provenance
-from autotune.records import Figures, StageName, StageResult
+from autotune.ladder.finish_words import label
+from autotune.records import Figures, FinishVerdict, StageName, StageResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,8 @@ class ExportFacts:
     """Extra environment variables that the trials' verl process had."""
     extensions: Sequence[str] = ()
     """autotune's extensions of verl that the configuration switches on."""
+    finish: FinishVerdict | None = None
+    """The finish's word; None where none was run."""
 
     @property
     def shipped(self) -> StageResult | None:
@@ -32,7 +35,13 @@ class ExportFacts:
 
 def header(facts: ExportFacts, how_to_run: Sequence[str]) -> str:
     """Comment lines, for YAML and shells alike; nothing in the facts can end the comment."""
-    lines = [*_what(facts), *_how(facts, how_to_run), *_reached(facts), *_rests_on(facts.provenance)]
+    lines = [
+        *_what(facts),
+        *_confirmed(facts),
+        *_how(facts, how_to_run),
+        *_reached(facts),
+        *_rests_on(facts.provenance),
+    ]
     return "".join(f"# {_on_one_line(line)}".rstrip() + "\n" for line in lines)
 
 
@@ -49,6 +58,19 @@ def _what(facts: ExportFacts) -> Iterator[str]:
         yield f"job {facts.job_name}: the user's own configuration, since no trial is a stage's best"
     else:
         yield f"job {facts.job_name}, stage {shipped.stage.value}, trial {shipped.best}"
+
+
+def _confirmed(facts: ExportFacts) -> Iterator[str]:
+    """Whether cold runs on fresh seeds bear the figures out; a search's own figures flatter its winner."""
+    shipped, verdict = facts.shipped, facts.finish
+    if shipped is None:
+        return
+    yield label(verdict, shipped.overrides)
+    if verdict is not None and dict(verdict.winner) == dict(shipped.overrides):
+        seeds = ", ".join(map(str, verdict.seeds))
+        if seeds:
+            yield f"  {verdict.steps} steps a run, seeds {seeds}, confidence {verdict.confidence:g}"
+        yield from (f"  {note}" for note in verdict.notes)
 
 
 def _how(facts: ExportFacts, how_to_run: Sequence[str]) -> Iterator[str]:

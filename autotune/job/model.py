@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from autotune.job.space import SearchSpace
-from autotune.records import StageName
+from autotune.records import RUNGS, FinishPlan, StageName
 
 JOB_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """Also the name of files and of Optuna's studies."""
@@ -157,8 +157,8 @@ class StageSection(Section):
     """Optimizer steps of one trial, the warm-up step included."""
     trials: Count
     """Largest number of trials of this stage."""
-    warmup_steps: Annotated[int, Field(ge=0)] = 1
-    """Leading steps that are not measured."""
+    warmup_steps: Annotated[int, Field(ge=0)] | None = None
+    """Leading steps that are not measured; None: found in each trial's step times."""
     seed: int = 0
     """Of the sampler and, through `data.seed`, of the trials."""
     overrides: dict[str, JsonValue] = Field(default_factory=dict)
@@ -168,7 +168,7 @@ class StageSection(Section):
 
     @model_validator(mode="after")
     def _something_is_measured(self) -> StageSection:
-        if self.warmup_steps >= self.steps:
+        if self.warmup_steps is not None and self.warmup_steps >= self.steps:
             raise refused(
                 found=f"{self.warmup_steps} of {self.steps} steps",
                 allowed="fewer warm-up steps than steps",
@@ -191,6 +191,8 @@ class SpeedStage(StageSection):
 
     baseline_repeats: Count = 2
     """Runs of the survivor that give the noise floor."""
+    baseline_every: Count | None = 10
+    """The survivor runs once more after each so many other trials, which shows a machine that drifts."""
     wanted_gain: Annotated[float, Field(ge=1.0)] = 1.30
     """Accepted at this many times the survivor's tokens/s/GPU."""
     reward_noise_factor: Positive = 2.0
@@ -225,6 +227,45 @@ class StageSections(Section):
     quality: QualityStage | None = None
 
 
+class FinishSection(Section):
+    """Confirms the winner: it and the user's own configuration again, cold, on fresh seeds."""
+
+    enabled: bool = True
+    """Whether `autotune run` goes on with it after the last stage; `--stage finish` runs it in any case."""
+    repeats: Annotated[int, Field(ge=2)] = 6
+    """Largest number of runs of each of the two; fewer where the budget has no room for so many.
+
+    Two seldom decide anything: an interval over two pairs is 12.7 standard errors wide on each side.
+    """
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.95
+    """Of the intervals, over all looks and goals together."""
+    least_gain_frac: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.02
+    """A gain shown to be below this share is `not better`; a loss shown to be above it forbids `better`."""
+    steps: Annotated[int, Field(ge=2)] | None = None
+    """Optimizer steps of each run; None: as many as the last stage's."""
+    validation: bool = True
+    """Validate after the last step, so that rewards are compared on validation data too."""
+
+
+class FinishStage(StageSection):
+    """The finish as its runs see it; made from the stored plan, never read from a job file."""
+
+    plan: InstanceOf[FinishPlan]
+
+    @classmethod
+    def of(cls, job: Job, plan: FinishPlan) -> FinishStage:
+        """The section of `plan`, inside the memory limit of the job's last stage."""
+        last = job.stage(job.stage_names()[-1])
+        assert last is not None
+        return cls(
+            search_space=SearchSpace.model_construct(name="finish", parameters={}),
+            steps=plan.steps,
+            trials=2 * plan.pairs + 1,
+            peak_memory_frac=last.peak_memory_frac,
+            plan=plan,
+        )
+
+
 class StorageSection(Section):
     """Where results are kept."""
 
@@ -248,12 +289,13 @@ class Job(Section):
     """Each trial writes what its ranks had to do (tokens, samples, micro batches, lengths) to rank_load.jsonl
     in its attempt's folder; the report draws it."""
     stages: StageSections
+    finish: FinishSection = FinishSection()
 
     def stage(self, name: StageName) -> StageSection | None:
-        """The stage's section; None where the job leaves it out."""
-        section: StageSection | None = getattr(self.stages, name.value)
+        """The stage's section; None where the job leaves it out, and for the finish."""
+        section: StageSection | None = getattr(self.stages, name.value, None)
         return section
 
     def stage_names(self) -> tuple[StageName, ...]:
         """The stages this job climbs, in order."""
-        return tuple(name for name in StageName if self.stage(name) is not None)
+        return tuple(name for name in RUNGS if self.stage(name) is not None)

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+from autotune.judge.intervals import t_critical
+
 MAD_TO_SIGMA = 1.4826
 """Scales the median absolute deviation to a normal distribution's standard deviation."""
 
@@ -41,6 +43,39 @@ def noise_frac(values: Iterable[float | None]) -> float | None:
     if len(kept) < 2 or middle is None or spread is None or middle == 0.0:
         return None
     return MAD_TO_SIGMA * spread / abs(middle)
+
+
+def median_half_width(values: Iterable[float | None]) -> float | None:
+    """Half width of the median's 95 % interval, in the values' unit; None with fewer than two values.
+
+    A median's standard error is sqrt(pi / 2) times the mean's for normal values; the spread is robust.
+    What differs from run to run is not in it: that is the noise floor's business.
+    """
+    kept = finite(values)
+    spread = median_absolute_deviation(kept)
+    if len(kept) < 2 or spread is None:
+        return None
+    return mean_half_width(math.sqrt(math.pi / 2.0) * MAD_TO_SIGMA * spread, len(kept))
+
+
+def mean_half_width(std: float, count: int) -> float | None:
+    """Half width of a mean's 95 % interval from the values' standard deviation; None below two values."""
+    return None if count < 2 else t_critical(0.05, count - 1) * std / math.sqrt(count)
+
+
+def noise_floor_frac(repeats: Iterable[float | None]) -> float | None:
+    """Relative standard deviation between runs of one configuration; None with fewer than two.
+
+    The sample's standard deviation is too small on average, by c4(n) for normal values (0.80 for two
+    runs, as control charts know it); that is made up for.
+    """
+    kept = finite(repeats)
+    middle = median(kept)
+    if len(kept) < 2 or not middle:
+        return None
+    count = len(kept)
+    c4 = math.sqrt(2.0 / (count - 1)) * math.exp(math.lgamma(count / 2) - math.lgamma((count - 1) / 2))
+    return statistics.stdev(kept) / c4 / abs(middle)
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float | None:

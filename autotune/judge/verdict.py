@@ -29,7 +29,7 @@ def judge_attempt(
     evidence: Evidence,
     *,
     steps_asked: int,
-    warmup_steps: int,
+    warmup_steps: int | None,
     guards: GuardSection,
     facts: RunFacts = UNKNOWN,
 ) -> Verdict:

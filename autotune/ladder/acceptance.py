@@ -70,6 +70,8 @@ def _speed(section: SpeedStage, figures: Figures, baseline: Baseline | None) -> 
             is_goal=True,
         )
     ]
+    if baseline.drift is not None:
+        found.append(Check(True, str(baseline.drift)))
     rough, own = figures.reward_std, baseline.figures.reward_std
     if rough is not None and own is not None:
         # A baseline that is smooth by chance must not forbid what every curve of this job shows.

@@ -17,7 +17,7 @@ def objective(stage: StageName, verdict: Verdict) -> float | None:
     """The value to maximise; None where the trial did not measure it.
 
     survive: share of the asked steps, plus the free share of the device once all are done.
-    speed: tokens/s/GPU, the median of the steady steps.
+    speed, finish: tokens/s/GPU, the median of the steady steps.
     quality: smoothed final reward, on validation data where the stage validates.
     """
     figures = verdict.figures
@@ -25,7 +25,7 @@ def objective(stage: StageName, verdict: Verdict) -> float | None:
         return survived(figures)
     if verdict.outcome is not Outcome.COMPLETED:
         return None
-    return figures.tokens_per_s_per_gpu if stage is StageName.SPEED else final_reward(figures)
+    return final_reward(figures) if stage is StageName.QUALITY else figures.tokens_per_s_per_gpu
 
 
 def final_reward(figures: Figures) -> float | None:
@@ -45,7 +45,7 @@ def intermediate(stage: StageName, values: Mapping[str, float | None], step: int
     """What one step's metric row reports to the study's curve; None where the row lacks it."""
     if stage is StageName.SURVIVE:
         return step / steps
-    return values.get("perf/throughput" if stage is StageName.SPEED else "critic/rewards/mean")
+    return values.get("critic/rewards/mean" if stage is StageName.QUALITY else "perf/throughput")
 
 
 def constraints(

@@ -7,6 +7,8 @@ import statistics
 from dataclasses import replace
 
 from autotune.job.model import SpeedStage
+from autotune.judge.drift import machine_drift
+from autotune.judge.statistics import noise_floor_frac
 from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
 from autotune.records import Candidate, Overrides
 from autotune.search.moves import changed, is_among, neighbours
@@ -24,6 +26,8 @@ def next_move(view: StageView) -> Move:
         return Finish(f"all {view.section.trials} trials used")
     repeats = [t for t in view.trials if not t.is_void and view.is_start(t)]
     if len(repeats) < view.section.baseline_repeats:
+        return Propose(view.start)
+    if _repeat_is_due(view):
         return Propose(view.start)
     carried = untried(view.first[1:], view.tried)
     if carried is not None:
@@ -55,15 +59,16 @@ def baseline(view: StageView) -> Baseline | None:
     median = statistics.median(speeds)
     middle = min(figures, key=lambda f: abs((f.tokens_per_s_per_gpu or 0.0) - median))
     within = statistics.median([f.tokens_per_s_noise_frac or 0.0 for f in figures])
-    between = (max(speeds) - min(speeds)) / median if median > 0 else 0.0
-    # The range of two runs is 1.13 standard deviations of one; the median of n steps is known to
-    # about within / sqrt(n). The larger of the two is what a change has to exceed.
-    steps = max(middle.steps - view.section.warmup_steps, 1)
-    noise = max(between / 1.13, within / steps**0.5, LEAST_NOISE_FRAC)
+    # The median of n steps is known to about within / sqrt(n). What repeats show, where it is larger, is
+    # what a change has to exceed.
+    between = noise_floor_frac(speeds) or 0.0
+    steps = max(middle.steps - (middle.warmup_steps or 0), 1)
+    noise = max(between, within / steps**0.5, LEAST_NOISE_FRAC)
     return Baseline(
         figures=replace(middle, tokens_per_s_per_gpu=median),
         throughput_noise_frac=noise,
         repeats=len(repeats),
+        drift=machine_drift([[(trial.number, speed) for speed, trial in repeats if speed > 0.0]]),
     )
 
 
@@ -79,6 +84,17 @@ def incumbent(view: StageView, noise_frac: float) -> TrialView:
         if not view.is_start(trial) and _beats(view, trial, best, noise_frac):
             best = trial
     return best
+
+
+def _repeat_is_due(view: StageView) -> bool:
+    """Whether so many other trials followed the latest run of the survivor that it has to run again."""
+    assert isinstance(view.section, SpeedStage)
+    since = 0
+    for trial in reversed(view.trials):
+        if view.is_start(trial) and not trial.is_void:
+            break
+        since += not trial.is_void
+    return view.section.baseline_every is not None and since >= view.section.baseline_every
 
 
 def _measured_repeats(view: StageView) -> list[tuple[float, TrialView]]:

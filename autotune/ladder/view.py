@@ -7,6 +7,8 @@ from typing import Union
 
 from autotune.job.model import StageSection
 from autotune.job.space_resolution import ResolvedSpace
+from autotune.judge.drift import Drift
+from autotune.judge.run_figures import RunFigures
 from autotune.records import Candidate, Figures, Outcome, Overrides, StageName, Verdict
 from autotune.search.moves import is_among
 
@@ -23,6 +25,8 @@ class TrialView:
     rewards: tuple[float, ...] = ()
     """critic/rewards/mean of each step, NaN left out."""
     kls: tuple[float, ...] = ()
+    run: RunFigures | None = None
+    """Of a completed run of the finish: what it contributes to the comparison."""
 
     @property
     def is_void(self) -> bool:
@@ -121,3 +125,5 @@ class Baseline:
     throughput_noise_frac: float
     """Relative spread of tokens/s/GPU to be expected between two runs of one configuration."""
     repeats: int
+    drift: Drift | None = None
+    """A trend of the machine's speed over the repeats."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.job.model import BudgetSection, Job
-from autotune.records import Outcome, StageName, StageResult
+from autotune.ladder.finish_words import label, verdict_json
+from autotune.records import RUNGS, FinishVerdict, Outcome, StageName, StageResult
 from autotune.report.tables import state, trial_json
 from autotune.report.wording import ABSENT, number, percent, strict
 from autotune.store.reader import StoreReader
@@ -65,6 +65,10 @@ class Status:
     budget: BudgetSection
     device_s_by_trial: dict[int, float]
     wall_s: float
+    finish: FinishVerdict | None = None
+    finish_trials: tuple[StoredTrial, ...] = ()
+    finish_pairs: int | None = None
+    """Largest number of pairs that is planned; None before the finish."""
 
 
 def read_status(store: StoreReader, job: Job | None = None) -> Status:
@@ -80,11 +84,14 @@ def read_status(store: StoreReader, job: Job | None = None) -> Status:
                 planned=_planned(job, stage),
                 result=results.get(stage),
             )
-            for stage in (job.stage_names() if job else tuple(StageName))
+            for stage in (job.stage_names() if job else RUNGS)
         ),
         budget=job.budget if job else BudgetSection(),
         device_s_by_trial=store.device_s_by_trial(),
         wall_s=store.wall_s(),
+        finish=store.finish_verdict(),
+        finish_trials=tuple(trial for trial in trials if trial.stage is StageName.FINISH),
+        finish_pairs=None if (plan := store.finish_plan()) is None else plan.pairs,
     )
 
 
@@ -98,15 +105,18 @@ def status_json(status: Status) -> dict[str, Any]:
             "trials": {"used": _trials(status), "limit": status.budget.trials},
             "wall_hours": {"used": status.wall_s / 3600, "limit": status.budget.wall_hours},
         },
-        "verdict": verdict(status.stages),
+        "verdict": verdict(status),
+        "finish": _finish_json(status),
     }
     plain: dict[str, Any] = strict(answer)
     return plain
 
 
-def verdict(stages: Sequence[StageStatus]) -> str:
-    """How far the ladder was climbed: the last ended stage's own statement."""
-    ended = [stage for stage in stages if stage.result is not None]
+def verdict(status: Status) -> str:
+    """The finish's word, else how far the ladder was climbed: the last ended stage's own statement."""
+    if status.finish is not None:
+        return label(status.finish, status.finish.winner)
+    ended = [stage for stage in status.stages if stage.result is not None]
     if not ended:
         return "no stage has ended yet"
     last = ended[-1]
@@ -157,6 +167,18 @@ def _stage_json(stage: StageStatus, status: Status) -> dict[str, Any]:
     }
 
 
+def _finish_json(status: Status) -> dict[str, Any] | None:
+    """The finish as it stands; None before it is planned."""
+    if status.finish_pairs is None:
+        return None
+    return {
+        "state": "open" if status.finish is None else "ended",
+        "trials": len(status.finish_trials),
+        "pairs_planned": status.finish_pairs,
+        "verdict": None if status.finish is None else verdict_json(status.finish),
+    }
+
+
 def _planned(job: Job | None, stage: StageName) -> int | None:
     section = job.stage(stage) if job else None
     return section.trials if section else None
@@ -167,7 +189,7 @@ def _gpu_hours(status: Status) -> float:
 
 
 def _trials(status: Status) -> int:
-    return sum(len(stage.trials) for stage in status.stages)
+    return sum(len(stage.trials) for stage in status.stages) + len(status.finish_trials)
 
 
 def _of(used: float, limit: float | None) -> str:

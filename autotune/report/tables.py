@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from autotune.records import Figures, Outcome, Value
+from autotune.records import Figures, Outcome, StageName, Value
 from autotune.report.wording import ABSENT, number, percent, seconds, short_key, strict
 from autotune.store.stored import StoredTrial
 
@@ -50,6 +50,7 @@ def trial_json(trial: StoredTrial, gpu_s: float, *, session: str | None = None) 
         "kind": failure.kind if failure else None,
         "params": trial.candidate.params,
         "objective": trial.objective,
+        "objective_half_width": _half_width(trial.stage, figures),
         "peak_memory_frac": figures.peak_memory_frac,
         "tokens_per_s_per_gpu": figures.tokens_per_s_per_gpu,
         "reward": figures.reward,
@@ -63,6 +64,13 @@ def trial_json(trial: StoredTrial, gpu_s: float, *, session: str | None = None) 
         "reason": failure.cause if failure else None,
     }
     return {name: strict(value) for name, value in fields.items()}
+
+
+def _half_width(stage: StageName, figures: Figures) -> float | None:
+    """Half of the objective's 95 % interval, by this trial's own steps; survive's has none."""
+    if stage is StageName.SURVIVE:
+        return None
+    return figures.reward_half_width if stage is StageName.QUALITY else figures.tokens_per_s_half_width
 
 
 def state(trial: StoredTrial) -> str:

@@ -13,11 +13,16 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from autotune.records import (
+    Arm,
     AttemptEnd,
     Candidate,
+    Comparison,
     Failure,
     FailureGroup,
     Figures,
+    FinishOutcome,
+    FinishPlan,
+    FinishVerdict,
     Outcome,
     StageName,
     StageResult,
@@ -67,6 +72,29 @@ def stage_result_from_text(text: str) -> StageResult:
     figures = {name: value[name] and Figures(**value[name]) for name in ("baseline", "best_figures")}
     return StageResult(
         **{**value, **figures, "stage": StageName(value["stage"]), "accepted": tuple(value["accepted"])}
+    )
+
+
+def finish_plan_from_text(text: str) -> FinishPlan:
+    """The plan that `to_text` was given."""
+    value = from_text(text)
+    tuples = {name: tuple(value[name]) for name in ("looks", "alphas", "goals", "seeds")}
+    return FinishPlan(**{**value, **tuples})
+
+
+def finish_verdict_from_text(text: str) -> FinishVerdict:
+    """The verdict that `to_text` was given."""
+    value = from_text(text)
+    found = [Comparison(**{**one, "outcome": FinishOutcome(one["outcome"])}) for one in value["comparisons"]]
+    return FinishVerdict(
+        **{
+            **value,
+            "outcome": FinishOutcome(value["outcome"]),
+            "reference": None if value["reference"] is None else Arm(value["reference"]),
+            "comparisons": tuple(found),
+            "seeds": tuple(value["seeds"]),
+            "notes": tuple(value["notes"]),
+        }
     )
 
 

@@ -5,18 +5,33 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 from sqlalchemy.orm import Session
 
 from autotune.errors import Fault, StoreError
-from autotune.records import AttemptState, Event, MetricRow, StageName, StageResult, Value
+from autotune.records import (
+    AttemptState,
+    Event,
+    FinishPlan,
+    FinishVerdict,
+    MetricRow,
+    StageName,
+    StageResult,
+    Value,
+)
 from autotune.store import rows
-from autotune.store.codec import end_from_text, from_text, stage_result_from_text
+from autotune.store.codec import (
+    end_from_text,
+    finish_plan_from_text,
+    finish_verdict_from_text,
+    from_text,
+    stage_result_from_text,
+)
 from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import stored_job_name
 from autotune.store.observations import read_events, read_metric_rows
 from autotune.store.stored import StoredAttempt, StoredTrial
-from autotune.store.tables import AttemptRow, JobRow, StageResultRow
+from autotune.store.tables import AttemptRow, FinishRow, JobRow, StageResultRow
 
 LIVE = (AttemptState.STARTING.value, AttemptState.RUNNING.value)
 """States of an attempt whose processes may still be there."""
@@ -139,6 +154,25 @@ class StoreReader:
             texts = session.scalars(select(StageResultRow.result))
             results = {result.stage: result for result in map(stage_result_from_text, texts)}
         return {stage: results[stage] for stage in StageName if stage in results}
+
+    def finish_plan(self) -> FinishPlan | None:
+        """What was settled before the finish began; None before."""
+        with self._database.reading() as session:
+            row = self._finish(session)
+            return None if row is None else finish_plan_from_text(row.plan)
+
+    def finish_verdict(self) -> FinishVerdict | None:
+        """The finish's word on the winner; None before it has ended."""
+        with self._database.reading() as session:
+            row = self._finish(session)
+            return None if row is None or row.verdict is None else finish_verdict_from_text(row.verdict)
+
+    @staticmethod
+    def _finish(session: Session) -> FinishRow | None:
+        """The live row; a database that was made before there was a finish has no table of it."""
+        if not inspect(session.connection()).has_table(FinishRow.__tablename__):
+            return None
+        return session.scalars(select(FinishRow)).one_or_none()
 
     @staticmethod
     def _job(session: Session) -> JobRow:

@@ -22,6 +22,8 @@ from autotune.records import (
     AttemptState,
     Candidate,
     Event,
+    FinishPlan,
+    FinishVerdict,
     Overrides,
     StageName,
     StageResult,
@@ -34,7 +36,7 @@ from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import check, claim
 from autotune.store.observations import write_events
 from autotune.store.reader import LIVE, StoreReader
-from autotune.store.tables import AttemptRow, JobRow, StageResultRow, TrialRow
+from autotune.store.tables import AttemptRow, FinishRow, JobRow, StageResultRow, TrialRow
 
 
 class Store(StoreReader):
@@ -143,6 +145,17 @@ class Store(StoreReader):
                 )
             )
 
+    def plan_finish(self, plan: FinishPlan, at_utc: datetime) -> None:
+        """Stores what is settled before the finish's first run.
+
+        Raises:
+            ValueError: it is settled already.
+        """
+        with self._database.writing() as session:
+            if self._finish(session) is not None:
+                raise ValueError("the finish is planned already")
+            session.add(FinishRow(id=1, plan=to_text(plan), planned_utc=at_utc))
+
     def attempt_is_running(self, attempt_id: str, at_utc: datetime) -> None:
         """Stores that verl's process was seen.
 
@@ -239,6 +252,20 @@ class Store(StoreReader):
                     result=to_text(result),
                 )
             )
+
+    def end_finish(self, verdict: FinishVerdict, at_utc: datetime) -> None:
+        """Stores the verdict on the winner.
+
+        Raises:
+            ValueError: the finish was not planned, or has its verdict.
+        """
+        with self._database.writing() as session:
+            row = self._finish(session)
+            if row is None or row.verdict is not None:
+                raise ValueError("the finish was not planned, or has its verdict already")
+            row.ended_utc = at_utc
+            row.outcome = verdict.outcome.value
+            row.verdict = to_text(verdict)
 
     def add_wall_s(self, seconds: float) -> None:
         """Adds to the time that controllers worked on this job."""

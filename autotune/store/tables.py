@@ -155,6 +155,19 @@ class MemoryPeakRow(Base):
     """The largest of the phase, which another sample may have seen."""
 
 
+class FinishRow(Base):
+    """The finish: what was settled before it, and the verdict. At most one row."""
+
+    __tablename__ = "autotune_finish"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    plan: Mapped[str]
+    planned_utc: Mapped[datetime]
+    ended_utc: Mapped[datetime | None]
+    outcome: Mapped[str | None]
+    verdict: Mapped[str | None]
+
+
 class StageResultRow(Base):
     """How a stage ended."""
 

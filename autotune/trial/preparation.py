@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.errors import Fault, VerlConfigError
-from autotune.job.model import Job, QualityStage, StageSection, SurviveStage
+from autotune.job.model import FinishStage, Job, QualityStage, StageSection, SurviveStage
 from autotune.job.paths import AttemptPaths, make_folder
 from autotune.records import AttemptRole, Overrides, Value
 from autotune.trial.request import AttemptRequest, CpuShare
@@ -178,6 +178,9 @@ def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPath
         "trainer.default_local_dir": str(paths.root.absolute() / "checkpoints"),
         "data.seed": section.seed,
     }
+    if isinstance(section, FinishStage) and section.plan.validation:
+        # verl validates after the last step, whatever the frequency is, once there is one.
+        overrides["trainer.test_freq"] = section.steps
     if role is AttemptRole.CERTIFICATE:
         overrides["actor_rollout_ref.rollout.ignore_eos"] = True
     return overrides

@@ -19,7 +19,7 @@ from autotune.controller.progress import SilentWatcher
 from autotune.export.provenance import gather_provenance
 from autotune.job.loading import job_hash, load_job
 from autotune.job.paths import JobPaths
-from autotune.records import StageName
+from autotune.records import RUNGS
 from autotune.store.store import Store
 from autotune.trial.preparation import Preparer
 from tests.controller.conftest import AgreeableValidator, PlayedLauncher, job_of
@@ -84,7 +84,7 @@ def fill(job_file: Path) -> None:
             watcher=watcher,
         )
         controller = Controller(job, store=store, launcher=launcher, clock=clock, watcher=watcher)
-        run_ladder(services, controller, tuple(StageName))
+        run_ladder(services, controller, RUNGS)
 
 
 def listing(folder: Path) -> dict[str, bytes]:

@@ -13,6 +13,7 @@ from autotune.controller.ladder_run import run_ladder
 from autotune.errors import AutotuneError, InputError, NothingFeasibleError, StoppedError, UserCodeError
 from autotune.job.paths import AttemptPaths
 from autotune.records import (
+    RUNGS,
     AttemptEnd,
     AttemptRole,
     AttemptState,
@@ -26,7 +27,7 @@ from autotune.records import (
 from autotune.trial.supervisor import write_end
 from tests.controller.conftest import LR, MICRO_BATCH, AgreeableValidator, job_of, synthetic_verl, value_of
 
-STAGES = tuple(StageName)
+STAGES = RUNGS
 
 
 def test_three_stages_end_with_a_better_configuration(rig: Any) -> None:

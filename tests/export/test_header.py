@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from autotune.export.header import header
+from autotune.ladder import finish
 from autotune.records import StageName, StageResult
+from tests.ladder.finish_builders import WINNER, ran_pairs, view_of
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,16 @@ def test_an_extension_of_autotunes_is_named_with_what_it_needs(facts):
     text = header(replace(facts, extensions=("length bucketing", "token check")), ["python -m x"])
     assert "Uses length bucketing, token check, which verl itself does not have" in text
     assert "which verl itself does not have" not in header(facts, ["python -m x"])
+
+
+def test_without_a_finish_nothing_is_confirmed(facts):
+    assert "# NOT CONFIRMED: no finish was run" in header(facts, [])
+
+
+def test_a_confirmation_stands_with_its_interval_seeds_and_notes(facts):
+    shipped = replace(facts.results[-1], overrides=WINNER)
+    verdict = replace(finish.verdict(view_of(*ran_pairs(3, gain=0.3))), notes=("the machine drifted",))
+    text = header(replace(facts, results=(shipped,), finish=verdict), [])
+    assert "# confirmed: better, tokens/s +30.0 % [" in text
+    assert "#   6 steps a run, seeds 101, 102, 103, confidence 0.95" in text
+    assert "#   the machine drifted" in text

@@ -80,6 +80,8 @@ stages: {survive: {search_space: survive_fsdp, steps: 3, trials: 2}}
         ("guards/kl_metric", "actor/ppo_kl", "guards.kl_metric", "actor/kl_loss"),
         ("storage/ulr", "x", "storage.ulr", "`url`"),
         ("stages/survive/steps", "3", f"{STAGE}.steps", "'3'|a whole number"),
+        ("finish", {"repeats": 1}, "finish.repeats", "from 2 on"),
+        ("finish", {"repeat": 4}, "finish.repeat", "unknown key|`repeats`"),
         ("stages", {}, STAGE, "nothing|add `survive:` under `stages`"),
         ("stages/sped", {}, "stages.sped", "unknown key `sped`|survive, speed, quality|`speed`"),
         ("stages/survive", None, STAGE, "a mapping"),

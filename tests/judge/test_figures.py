@@ -84,3 +84,19 @@ def test_figures_of_learning_besides_reward_and_kl():
     assert measured.probability_gap == pytest.approx(0.002)
     assert measured.validation_reward == pytest.approx(0.4)
     assert measured.truncated_frac == pytest.approx(0.2)
+
+
+def test_without_a_number_the_warm_up_is_found_in_the_step_times():
+    made = rows(6, throughput=[10.0, 20.0, 1000.0, 1100.0, 1000.0, 1050.0])
+    for row, time_s in zip(made, [40.0, 20.0, 3.0, 3.1, 3.0, 3.1], strict=True):
+        row.values["perf/time_per_step"] = time_s
+    measured = figures_of(made, steps_asked=6, warmup_steps=None)
+    assert (measured.warmup_steps, measured.tokens_per_s_per_gpu) == (2, 1025.0)
+    assert measured.tokens_per_s_half_width > 0.0
+
+
+def test_without_step_times_the_first_step_is_left_out():
+    made = rows(3, throughput=[10.0, 1000.0, 1000.0])
+    for row in made:
+        del row.values["perf/time_per_step"]
+    assert figures_of(made, warmup_steps=None).warmup_steps == 1

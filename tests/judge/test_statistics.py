@@ -45,3 +45,16 @@ def test_a_straight_line_has_its_slope_and_no_scatter(gradient, offset, count):
 def test_scatter_needs_four_values():
     assert statistics.detrended_std([1.0, 2.0, 3.0]) is None
     assert statistics.slope([(1.0, 2.0), (1.0, 3.0)]) is None
+
+
+def test_the_noise_floor_of_two_runs_is_their_range_over_1_13():
+    assert statistics.noise_floor_frac([95.0, 105.0]) == pytest.approx(0.10 / 1.128, rel=1e-3)
+    assert statistics.noise_floor_frac([100.0]) is None
+    assert statistics.noise_floor_frac([-1.0, 0.0, 1.0]) is None
+
+
+def test_half_widths_need_two_values():
+    assert statistics.median_half_width([5.0]) is None
+    assert statistics.median_half_width([5.0, 5.0, 5.0]) == 0.0
+    assert statistics.mean_half_width(1.0, 1) is None
+    assert statistics.mean_half_width(2.0, 4) == pytest.approx(3.182, rel=1e-3)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from autotune.ladder.acceptance import stage_result
 from autotune.ladder.speed import LEAST_NOISE_FRAC, baseline, incumbent, next_move
 from autotune.ladder.view import Finish, Propose, Sample, Wait
 from tests.ladder.builders import SURVIVOR, failed, ran, speed_view, trial
@@ -185,3 +186,24 @@ def test_single_changes_climb_to_the_top_and_come_to_an_end():
         "share": 0.7,
     }
     assert len(trials) <= 10
+
+
+def test_the_survivor_runs_again_between_the_others():
+    repeats = [ran(0, SURVIVOR, 100.0), ran(1, SURVIVOR, 101.0)]
+    others = [
+        ran(2 + place, {"micro": 2, "dynamic": True, "share": 0.3 + 0.1 * place}, 90.0) for place in range(3)
+    ]
+    assert proposed(speed_view(*repeats, *others, baseline_every=3)).params == SURVIVOR
+    for every in (4, None):
+        assert proposed(speed_view(*repeats, *others, baseline_every=every)).params != SURVIVOR
+
+
+def test_a_machine_that_drifts_is_told_with_the_gain():
+    repeats = [ran(number, SURVIVOR, 100.0 * 0.97**number) for number in (0, 1, 6, 12)]
+    view = speed_view(*repeats, ran(3, {"micro": 4, "dynamic": False, "share": 0.5}, 130.0))
+    base = baseline(view)
+    assert base.drift.total_frac == pytest.approx(0.97**12 - 1.0, abs=0.01)
+    result = stage_result(
+        view, base, carried={}, overrides_of={t.number: t.candidate.params for t in view.trials}
+    )
+    assert "the machine drifted by -30" in result.statement

@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.records import (
+    Arm,
     AttemptEnd,
     Candidate,
+    Comparison,
     Failure,
     FailureGroup,
     Figures,
+    FinishOutcome,
+    FinishPlan,
+    FinishVerdict,
     Outcome,
     StageName,
     StageResult,
@@ -21,6 +26,8 @@ from autotune.records import (
 from autotune.store.codec import (
     candidate_from_text,
     end_from_text,
+    finish_plan_from_text,
+    finish_verdict_from_text,
     from_text,
     stage_result_from_text,
     to_text,
@@ -94,6 +101,42 @@ stage_results = st.builds(
     best_figures=st.none() | figures,
     overrides=st.dictionaries(keys, values, max_size=3),
 )
+whole = st.lists(st.integers(0, 10**6), max_size=3).map(tuple)
+finish_plans = st.builds(
+    FinishPlan,
+    pairs=st.integers(2, 20),
+    looks=whole,
+    alphas=st.lists(floats, max_size=2).map(tuple),
+    least_gain_frac=floats,
+    goals=st.lists(st.text(max_size=8), max_size=2).map(tuple),
+    seeds=whole,
+    steps=st.integers(2, 100),
+    validation=st.booleans(),
+    winner=st.dictionaries(keys, values, max_size=3),
+    survivor=st.none() | st.dictionaries(keys, values, max_size=3),
+    is_own=st.booleans(),
+)
+compared = st.builds(
+    Comparison,
+    metric=st.text(max_size=8),
+    gain=floats,
+    low=floats,
+    high=floats,
+    reference=floats,
+    winner=floats,
+    outcome=st.sampled_from(FinishOutcome),
+)
+finish_verdicts = st.builds(
+    FinishVerdict,
+    outcome=st.sampled_from(FinishOutcome),
+    statement=st.text(max_size=20),
+    winner=st.dictionaries(keys, values, max_size=3),
+    reference=st.none() | st.sampled_from(Arm),
+    own_failure=st.text(max_size=20),
+    comparisons=st.lists(compared, max_size=3).map(tuple),
+    seeds=whole,
+    notes=st.lists(st.text(max_size=20), max_size=2).map(tuple),
+)
 
 
 def types_too(value):
@@ -127,8 +170,10 @@ def test_nan_round_trips():
         (verdicts, verdict_from_text),
         (ends, end_from_text),
         (stage_results, stage_result_from_text),
+        (finish_plans, finish_plan_from_text),
+        (finish_verdicts, finish_verdict_from_text),
     ],
-    ids=["candidate", "verdict", "end", "stage result"],
+    ids=["candidate", "verdict", "end", "stage result", "finish plan", "finish verdict"],
 )
 def test_records_round_trip(records, decode):
     @given(records)

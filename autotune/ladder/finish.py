@@ -1,0 +1,240 @@
+"""The finish: which confirming run is next, and the verdict on the winner. Pure.
+
+Pairs of runs on fresh seeds, in the order A B, B A, A B... (A the reference, B the winner), so that a
+machine that gets steadily slower or faster favours neither. How many pairs, when they are looked at and
+how much error each look may spend is settled before the first run (`plan_of`); by the union bound the
+looks together err no more often than 1 - confidence, however their results depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from autotune.job.model import FinishStage
+from autotune.judge.comparison import REWARD, SPEED, VALIDATION, Pair, comparisons, is_worse
+from autotune.judge.drift import machine_drift
+from autotune.ladder.finish_words import statement
+from autotune.ladder.view import Finish, Move, Propose, StageView, TrialView, Wait
+from autotune.records import (
+    Arm,
+    Candidate,
+    Comparison,
+    FinishOutcome,
+    FinishPlan,
+    FinishVerdict,
+    Outcome,
+)
+
+DATA_SEED = "data.seed"
+SEED_KEYS = (DATA_SEED, "actor_rollout_ref.rollout.seed", "actor_rollout_ref.actor.data_loader_seed")
+_RUNS_ALONE = 2
+"""Runs of the winner where there is nothing to compare it with."""
+_LEAST_LOOK = 3
+"""Pairs before the first look: with two, the interval is 12.7 standard errors wide on each side."""
+
+
+def looks_of(pairs: int) -> tuple[int, ...]:
+    """Numbers of complete pairs at which a verdict may be given: about half of them, and all."""
+    half = max(_LEAST_LOOK, math.ceil(pairs / 2))
+    return (half, pairs) if half < pairs else (pairs,)
+
+
+def alphas_of(looks: Sequence[int], alpha: float) -> tuple[float, ...]:
+    """What each look may spend of `alpha`: the power family alpha t^2, t the share of pairs.
+
+    K. Kim, D. L. DeMets, Design and analysis of group sequential tests based on the type I error spending
+    rate function, Biometrika 74(1), 1987. An early look spends little, so the last one is hardly wider
+    than without it.
+    """
+    spent = [alpha * (look / looks[-1]) ** 2 for look in looks]
+    return tuple(now - before for now, before in zip(spent, [0.0, *spent], strict=False))
+
+
+def affordable_pairs(wanted: int, left_runs: float) -> int:
+    """How many pairs the budget has room for, at least 2; one run is kept for a reference that fails."""
+    return max(2, min(wanted, int((min(left_runs, 1e9) - 1) // 2)))
+
+
+def fresh_seeds(used: Sequence[int], count: int) -> tuple[int, ...]:
+    """`count` seeds above all `used` ones."""
+    first = max(used, default=0) + 1
+    return tuple(range(first, first + count))
+
+
+def next_move(view: StageView) -> Move:
+    """What to do with a free slot."""
+    plan = _plan(view)
+    decided = verdict(view)
+    if decided is not None:
+        return Finish(decided.statement)
+    if len(view.trials) >= 2 * view.section.trials:
+        return Finish("too many runs were lost to the machine")
+    for arm, seed in _order(view, plan):
+        if _run(view, arm, seed) is None:
+            return Propose(candidate(arm, seed))
+    return Wait()
+
+
+def candidate(arm: Arm, seed: int) -> Candidate:
+    """A run of `arm`; which of verl's other seeds there are is the controller's to know."""
+    return Candidate(params={DATA_SEED: seed}, origin=arm.value)
+
+
+def final_verdict(view: StageView) -> FinishVerdict:
+    """The verdict when no more runs are made, also where the machine did not let them come to one."""
+    decided = verdict(view)
+    if decided is not None:
+        return decided
+    plan = _plan(view)
+    note = "too many runs were lost to the machine"
+    return _told(view, plan, FinishOutcome.INCONCLUSIVE, pairs=0, found=(), notes=(note,))
+
+
+def verdict(view: StageView) -> FinishVerdict | None:
+    """The verdict on the winner; None while more runs are wanted.
+
+    It depends on the plan and on the runs alone, so that a resumed controller comes to the same.
+    """
+    plan = _plan(view)
+    if plan.is_own:
+        return _told(view, plan, FinishOutcome.NOT_BETTER, pairs=0, found=())
+    if _failures(view, Arm.WINNER):
+        return _told(view, plan, FinishOutcome.NOT_BETTER, pairs=0, found=())
+    against = reference(view)
+    if against is None:
+        runs = [_run(view, Arm.WINNER, seed) for seed in plan.seeds[:_RUNS_ALONE]]
+        if all(run is not None and run.is_complete for run in runs):
+            return _told(view, plan, FinishOutcome.BETTER, pairs=0, found=())
+        return None
+    for look, alpha in zip(plan.looks, plan.alphas, strict=True):
+        pairs = _pairs(view, plan.seeds[:look], against)
+        if len(pairs) < look:
+            return None
+        found = comparisons(pairs, alpha=alpha / len(plan.goals), least_gain_frac=plan.least_gain_frac)
+        outcome = outcome_of(found, plan)
+        if outcome is not FinishOutcome.INCONCLUSIVE or look == plan.looks[-1]:
+            return _told(view, plan, outcome, pairs=look, found=found)
+    return None
+
+
+def outcome_of(found: Sequence[Comparison], plan: FinishPlan) -> FinishOutcome:
+    """One word from the comparisons: better in a goal, and shown to be worse in neither speed nor reward."""
+    known = {comparison.metric: comparison for comparison in found}
+    reward = known.get(VALIDATION, known.get(REWARD))
+    by_goal: Mapping[str, Comparison | None] = {SPEED: known.get(SPEED), REWARD: reward}
+    if any(c is not None and is_worse(c, plan.least_gain_frac) for c in by_goal.values()):
+        return FinishOutcome.NOT_BETTER
+    outcomes = [c.outcome if (c := by_goal[goal]) else FinishOutcome.INCONCLUSIVE for goal in plan.goals]
+    if FinishOutcome.BETTER in outcomes:
+        return FinishOutcome.BETTER
+    same = all(outcome is FinishOutcome.NOT_BETTER for outcome in outcomes)
+    return FinishOutcome.NOT_BETTER if same else FinishOutcome.INCONCLUSIVE
+
+
+def reference(view: StageView) -> Arm | None:
+    """What the winner is compared with: the user's own configuration, or the survivor where that fails."""
+    if not _failures(view, Arm.OWN):
+        return Arm.OWN
+    return None if _plan(view).survivor is None or _failures(view, Arm.SURVIVOR) else Arm.SURVIVOR
+
+
+def _order(view: StageView, plan: FinishPlan) -> list[tuple[Arm, int]]:
+    """The runs up to the next look, in the order in which they start."""
+    against = reference(view)
+    if against is None:
+        return [(Arm.WINNER, seed) for seed in plan.seeds[:_RUNS_ALONE]]
+    complete = len(_pairs(view, plan.seeds, against))
+    until = next((look for look in plan.looks if look > complete), plan.pairs)
+    order: list[tuple[Arm, int]] = []
+    for place, seed in enumerate(plan.seeds[:until]):
+        arms = (against, Arm.WINNER) if place % 2 == 0 else (Arm.WINNER, against)
+        order += [(arm, seed) for arm in arms]
+    return order
+
+
+def _told(
+    view: StageView,
+    plan: FinishPlan,
+    outcome: FinishOutcome,
+    *,
+    pairs: int,
+    found: Sequence[Comparison],
+    notes: tuple[str, ...] = (),
+) -> FinishVerdict:
+    own = _failures(view, Arm.OWN)
+    told = FinishVerdict(
+        outcome=outcome,
+        statement="",
+        winner=plan.winner,
+        reference=None if plan.is_own else reference(view),
+        own_failure=_why(own[0]) if own else "",
+        comparisons=tuple(found),
+        pairs=pairs,
+        pairs_planned=plan.pairs,
+        confidence=1.0 - sum(plan.alphas),
+        seeds=plan.seeds[:pairs],
+        steps=plan.steps,
+        notes=(*notes, *_notes(view, plan, found)),
+    )
+    failed = _failures(view, Arm.WINNER)
+    runs_alone = sum(_run(view, Arm.WINNER, seed) is not None for seed in plan.seeds)
+    return statement(
+        told, is_own=plan.is_own, winner_failure=_why(failed[0]) if failed else "", runs=runs_alone
+    )
+
+
+def _notes(view: StageView, plan: FinishPlan, found: Sequence[Comparison]) -> list[str]:
+    notes = []
+    groups = []
+    for arm in Arm:
+        speeds = [
+            (trial.number, trial.run.tokens_per_s_per_gpu)
+            for trial in view.ended
+            if trial.candidate.origin == arm.value and trial.run is not None
+        ]
+        groups.append([(number, speed) for number, speed in speeds if speed])
+    drift = machine_drift(groups)
+    if drift is not None:
+        notes.append(str(drift))
+    metrics = {comparison.metric for comparison in found}
+    if found and REWARD in plan.goals and VALIDATION not in metrics:
+        notes.append("rewards are training rewards: no validation figures were logged")
+    return notes
+
+
+def _pairs(view: StageView, seeds: Sequence[int], against: Arm) -> list[Pair]:
+    """The complete pairs up to the first incomplete one."""
+    pairs: list[Pair] = []
+    for seed in seeds:
+        winner, other = _run(view, Arm.WINNER, seed), _run(view, against, seed)
+        if winner is None or other is None or winner.run is None or other.run is None:
+            break
+        pairs.append((winner.run, other.run))
+    return pairs
+
+
+def _run(view: StageView, arm: Arm, seed: int) -> TrialView | None:
+    """The run of this arm and seed that says something, or is in the air."""
+    for trial in view.trials:
+        is_it = trial.candidate.origin == arm.value and trial.candidate.params.get(DATA_SEED) == seed
+        if is_it and not trial.is_void:
+            return trial
+    return None
+
+
+def _failures(view: StageView, arm: Arm) -> list[TrialView]:
+    failed = (Outcome.FAILED, Outcome.REJECTED)
+    return [
+        t for t in view.ended if t.candidate.origin == arm.value and t.verdict and t.verdict.outcome in failed
+    ]
+
+
+def _why(trial: TrialView) -> str:
+    failure = trial.verdict.failure if trial.verdict else None
+    return "fails" if failure is None else f"{failure.kind} in {failure.phase}"
+
+
+def _plan(view: StageView) -> FinishPlan:
+    assert isinstance(view.section, FinishStage)
+    return view.section.plan

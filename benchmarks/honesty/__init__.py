@@ -1,0 +1,1 @@
+"""How often a study of noise is called a gain, and how well planted gains are found and told."""

@@ -1,0 +1,112 @@
+"""`python -m benchmarks.honesty`: studies of noise that claim a gain, power on planted gains, their bias."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+from autotune.job.model import FinishSection
+from benchmarks.honesty.replay import Noise, Replay, between_runs, recorded_runs
+from benchmarks.honesty.study import Study, run_study
+
+_MOST_FALSE_CLAIMS = 0.05
+_MOST_BIAS = 0.02
+_GAINS = (0.0, 0.05, 0.10, 0.30)
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the table, then one JSON line; 0 where false claims and bias keep their limits."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.honesty", description=__doc__)
+    parser.add_argument("--studies", type=int, default=400, help="studies of each line")
+    parser.add_argument("--trials", type=int, default=16, help="trials of the search in each study")
+    parser.add_argument("--steps", type=int, default=8, help="steps of a trial of the search")
+    parser.add_argument("--finish-steps", type=int, default=15, help="steps of a run of the finish")
+    parser.add_argument("--repeats", type=int, default=FinishSection().repeats, help="pairs of the finish")
+    options = parser.parse_args(arguments)
+    section = FinishSection(steps=options.finish_steps, repeats=options.repeats)
+    runs = recorded_runs()
+    sigma, df = between_runs(runs)
+    steady = sum(len(run.steady) for run in runs)
+    print(f"{len(runs)} real runs, {steady} steady steps; noise between runs {sigma:.1%} of speed, {df} df")
+    print(_HEADER)
+    started = time.perf_counter()
+    lines = []
+    for noise in (
+        Noise("as recorded", sigma),
+        Noise("doubled", 2 * sigma),
+        Noise("machine drifts", sigma, drift_frac=-0.5),
+    ):
+        for place, gain in enumerate(_GAINS):
+            replays = (Replay(runs, noise, seed=place * 100_000 + index) for index in range(options.studies))
+            studies = [
+                run_study(replay, gain, trials=options.trials, steps=options.steps, section=section)
+                for replay in replays
+            ]
+            lines.append(_summary(noise, gain, studies))
+            print(_line(lines[-1]), flush=True)
+    false_claims = max(line["claims"] for line in lines if line["planted"] == 0.0)
+    biases = [line["bias"] for line in lines if line["planted"] and line["noise"] == "as recorded"]
+    bias = max((abs(bias) for bias in biases if bias is not None), default=None)
+    result = {
+        "benchmark": "honesty",
+        "real_runs": len(runs),
+        "steady_steps": steady,
+        "between_runs": round(sigma, 4),
+        "between_runs_df": df,
+        "studies_each": options.studies,
+        "false_claims": false_claims,
+        "bias": bias,
+        "lines": lines,
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    print(json.dumps(result))
+    return 0 if false_claims <= _MOST_FALSE_CLAIMS and bias is not None and bias <= _MOST_BIAS else 1
+
+
+_HEADER = (
+    f"{'noise':14s} {'planted':>7s} {'search says':>11s} {'found':>6s} {'better':>6s} {'not b.':>6s} {'inconc.':>7s} "
+    f"{'claimed':>7s} {'bias':>6s} {'all':>6s} {'runs':>5s}"
+)
+
+
+def _summary(noise: Noise, gain: float, studies: list[Study]) -> dict[str, Any]:
+    """Shares over all studies; the gain of those that claim one, and how far it is from the winner's own."""
+    outcomes = [study.verdict.outcome.value for study in studies]
+    claims = [study for study in studies if study.claims]
+    compared = [study for study in studies if study.claimed_gain is not None]
+    return {
+        "noise": noise.name,
+        "planted": gain,
+        "searched_gain": round(statistics.fmean(study.searched_gain for study in studies), 4),
+        "winner_is_planted": round(sum(study.true_gain > 0 for study in studies) / len(studies), 4),
+        "claims": round(len(claims) / len(studies), 4),
+        "not_better": round(outcomes.count("not better") / len(studies), 4),
+        "inconclusive": round(outcomes.count("inconclusive") / len(studies), 4),
+        "claimed_gain": _rounded([study.claimed_gain or 0.0 for study in claims]),
+        "bias": _rounded([(study.claimed_gain or 0.0) - study.true_gain for study in claims]),
+        "bias_of_all": _rounded([(study.claimed_gain or 0.0) - study.true_gain for study in compared]),
+        "finish_runs": round(statistics.fmean(study.runs for study in studies), 1),
+    }
+
+
+def _rounded(values: list[float]) -> float | None:
+    return round(statistics.fmean(values), 4) if values else None
+
+
+def _line(line: dict[str, Any]) -> str:
+    def share(name: str, digits: int = 0) -> str:
+        return "-" if line[name] is None else f"{line[name]:.{digits}%}"
+
+    return (
+        f"{line['noise']:14s} {share('planted'):>7s} {share('searched_gain', 1):>11s} {share('winner_is_planted'):>6s} "
+        f"{share('claims', 1):>6s} {share('not_better'):>6s} {share('inconclusive'):>7s} {share('claimed_gain', 1):>7s} "
+        f"{share('bias', 1):>6s} {share('bias_of_all', 1):>6s} {line['finish_runs']:5.1f}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

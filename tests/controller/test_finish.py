@@ -1,0 +1,236 @@
+"""The finish over a synthetic verl: two configurations on fresh seeds, and a crash after any of its writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotune.controller.ladder_run import run_ladder
+from autotune.errors import InputError, StoppedError
+from autotune.records import (
+    RUNGS,
+    Arm,
+    AttemptState,
+    Event,
+    FinishOutcome,
+    MetricRow,
+    StageName,
+)
+from tests.controller.conftest import (
+    MICRO_BATCH,
+    configuration,
+    job_of,
+    synthetic_verl,
+    value_of,
+    verl_overrides,
+)
+
+FINISH = [StageName.FINISH]
+
+
+def with_noise(request: Any, tree: dict[str, Any]) -> list[Event]:
+    """As the synthetic verl; speeds differ a little by seed, rewards not by anything that is random."""
+    seed = value_of(tree, "data.seed")
+    events = synthetic_verl(request, tree)
+    validates = value_of(tree, "trainer.test_freq") > 0
+    factor = 1.0 + 0.004 * (seed % 3)
+    return [_noisy(event, factor, validates) if isinstance(event, MetricRow) else event for event in events]
+
+
+def _noisy(row: MetricRow, factor: float, validates: bool) -> MetricRow:
+    speed = row.values["perf/throughput"]
+    assert speed is not None
+    more = {"val-core/tiny/reward/mean@1": 0.4 + 0.02 * row.step} if validates else {}
+    return replace(row, values={**row.values, "perf/throughput": speed * factor, **more})
+
+
+def confirmed_job(folder: Path, **finish: Any) -> Any:
+    """Speed alone is searched; the finish has two looks."""
+    stages = job_of(folder).model_dump(mode="json", exclude_none=True)["stages"]
+    stages["speed"]["trials"] = 4
+    return job_of(
+        folder,
+        stages={name: stages[name] for name in ("survive", "speed")},
+        finish={"repeats": 4, **finish},
+        verl={"overrides": {**verl_overrides(), "data.seed": 90}},
+    )
+
+
+def test_the_survivor_stands_in_for_the_users_own(rig: Any, tmp_path: Path) -> None:
+    with rig(with_noise, job=confirmed_job(tmp_path / "results")) as one:
+        run_ladder(one.services, one.controller, (*RUNGS[:2], StageName.FINISH))
+        verdict = one.store.finish_verdict()
+        trials = one.store.trials(StageName.FINISH)
+        winner = one.store.stage_results()[StageName.SPEED].overrides
+    assert verdict.outcome is FinishOutcome.BETTER
+    assert verdict.reference is Arm.SURVIVOR
+    assert verdict.own_failure == "oom_gpu_actor_update in update_actor"
+    assert verdict.winner == winner
+    assert verdict.comparisons[0].gain == pytest.approx(0.25, abs=0.02)
+    arms = [trial.candidate.origin for trial in trials]
+    assert arms == ["user configuration", "survivor", "winner", "winner", "survivor", "survivor", "winner"]
+    assert {trial.overrides["data.seed"] for trial in trials} == {91, 92, 93}
+
+
+def test_runs_are_cold_runs_of_the_configurations_themselves(rig: Any, tmp_path: Path) -> None:
+    with rig(with_noise, job=confirmed_job(tmp_path / "results")) as one:
+        run_ladder(one.services, one.controller, (*RUNGS[:2], StageName.FINISH))
+        own, survivor = one.launcher.started[-7:-5]
+    tree = configuration(own.config_text)
+    assert value_of(tree, MICRO_BATCH) == 64
+    assert value_of(tree, "data.seed") == 91
+    assert value_of(tree, "actor_rollout_ref.rollout.seed") == 91
+    assert value_of(tree, "trainer.test_freq") == value_of(tree, "trainer.total_training_steps") == 4
+    assert value_of(configuration(survivor.config_text), "data.seed") == 91
+
+
+def test_the_users_own_configuration_is_the_reference_where_it_runs(rig: Any, tmp_path: Path) -> None:
+    job = confirmed_job(tmp_path / "results")
+    own = {**verl_overrides(), MICRO_BATCH: 8}
+    job = job.model_copy(update={"verl": job.verl.model_copy(update={"overrides": own})})
+    with rig(with_noise, job=job) as one:
+        run_ladder(one.services, one.controller, (*RUNGS[:2], StageName.FINISH))
+        verdict = one.store.finish_verdict()
+    assert verdict.reference is Arm.OWN
+    assert verdict.own_failure == ""
+    assert verdict.outcome is FinishOutcome.BETTER
+
+
+def test_nothing_is_run_where_nothing_better_was_found(rig: Any, tmp_path: Path) -> None:
+    def alike(request: Any, tree: dict[str, Any]) -> list[Event]:
+        fixed = {"perf/throughput": 100.0}
+        return [
+            replace(event, values={**event.values, **fixed}) if isinstance(event, MetricRow) else event
+            for event in synthetic_verl(request, tree)
+        ]
+
+    job = confirmed_job(tmp_path / "results")
+    own = {**verl_overrides(), MICRO_BATCH: 8}
+    job = job.model_copy(update={"verl": job.verl.model_copy(update={"overrides": own})})
+    with rig(alike, job=job) as one:
+        run_ladder(one.services, one.controller, RUNGS[:2])
+        launched = len(one.launcher.started)
+        run_ladder(one.services, one.controller, FINISH)
+        verdict = one.store.finish_verdict()
+        assert len(one.launcher.started) == launched
+    assert verdict.outcome is FinishOutcome.NOT_BETTER
+    assert "the user's own" in verdict.statement
+
+
+def test_it_works_alone_and_needs_the_ladder(rig: Any, tmp_path: Path) -> None:
+    job = confirmed_job(tmp_path / "results")
+    with rig(with_noise, job=job) as one:
+        with pytest.raises(InputError, match="--stage"):
+            run_ladder(one.services, one.controller, FINISH)
+        run_ladder(one.services, one.controller, RUNGS[:2])
+        run_ladder(one.services, one.controller, FINISH)
+        first = one.store.finish_verdict()
+    with rig(with_noise, job=job) as two:
+        run_ladder(two.services, two.controller, FINISH)
+        assert two.launcher.started == []
+        assert two.store.finish_verdict() == first
+
+
+def test_fewer_pairs_where_the_budget_has_no_room(rig: Any, tmp_path: Path) -> None:
+    job = confirmed_job(tmp_path / "results", repeats=8)
+    with rig(with_noise, job=job) as one:
+        run_ladder(one.services, one.controller, RUNGS[:2])
+        told = len(one.store.trials())
+    budget = job.budget.model_copy(update={"trials": told + 11})
+    with rig(with_noise, job=job.model_copy(update={"budget": budget})) as two:
+        run_ladder(two.services, two.controller, FINISH)
+        assert two.store.finish_plan().pairs == 5
+    assert two.launcher.started
+
+
+def test_a_budget_that_runs_out_leaves_it_resumable(rig: Any, tmp_path: Path) -> None:
+    job = confirmed_job(tmp_path / "results")
+    with rig(with_noise, job=job) as one:
+        run_ladder(one.services, one.controller, RUNGS[:2])
+        told = len(one.store.trials())
+    budget = job.budget.model_copy(update={"trials": told + 2})
+    with (
+        rig(with_noise, job=job.model_copy(update={"budget": budget})) as two,
+        pytest.raises(StoppedError, match=r"budget\.trials"),
+    ):
+        run_ladder(two.services, two.controller, FINISH)
+    with rig(with_noise, job=job) as three:
+        plan = three.store.finish_plan()
+        assert three.store.finish_verdict() is None
+        run_ladder(three.services, three.controller, FINISH)
+        assert three.store.finish_plan() == plan
+        assert three.store.finish_verdict().pairs_planned == plan.pairs == 2
+
+
+class _Crash(BaseException):
+    """Stands for kill -9: nothing after it is carried out."""
+
+
+@pytest.mark.parametrize("writes", [*range(1, 16), 21, 27])
+def test_a_crash_after_any_write_comes_to_the_same_verdict(rig: Any, tmp_path: Path, writes: int) -> None:
+    job = confirmed_job(tmp_path / "results")
+    with rig(with_noise, job=job) as one:
+        run_ladder(one.services, one.controller, RUNGS[:2])
+    left = writes
+    methods = (
+        "plan_finish",
+        "add_trial",
+        "start_attempt",
+        "attempt_is_running",
+        "add_events",
+        "end_attempt",
+        "end_trial",
+        "end_finish",
+    )
+    with rig(with_noise, job=job) as two:
+        for name in methods:
+            real = getattr(two.store, name)
+
+            def crashing(*args: Any, _real: Any = real, **kwargs: Any) -> Any:
+                nonlocal left
+                answer = _real(*args, **kwargs)
+                left -= 1
+                if left == 0:
+                    raise _Crash
+                return answer
+
+            setattr(two.store, name, crashing)
+        with pytest.raises(_Crash):
+            run_ladder(two.services, two.controller, FINISH)
+        ended = [t for t in two.store.trials(StageName.FINISH) if t.ended_utc is not None]
+        plan = two.store.finish_plan()
+    with rig(with_noise, job=job) as three:
+        run_ladder(three.services, three.controller, FINISH)
+        trials = three.store.trials(StageName.FINISH)
+        attempts = [attempt for trial in trials for attempt in three.store.attempts(trial.id)]
+        verdict = three.store.finish_verdict()
+        assert three.store.finish_plan() == plan
+    assert trials[: len(ended)] == ended
+    assert verdict.outcome is FinishOutcome.BETTER
+    assert verdict.pairs == 3
+    runs = [(trial.candidate.origin, trial.candidate.params["data.seed"]) for trial in trials]
+    assert len(set(runs)) == len(runs) == 7
+    assert all(attempt.state in (AttemptState.ENDED, AttemptState.LOST) for attempt in attempts)
+
+
+def test_a_crash_after_the_verdict_keeps_it(rig: Any, tmp_path: Path) -> None:
+    job = confirmed_job(tmp_path / "results")
+    with rig(with_noise, job=job) as one:
+        run_ladder(one.services, one.controller, RUNGS[:2])
+        real = one.store.end_finish
+
+        def crashing(*args: Any, **kwargs: Any) -> Any:
+            real(*args, **kwargs)
+            raise _Crash
+
+        one.store.end_finish = crashing
+        with pytest.raises(_Crash):
+            run_ladder(one.services, one.controller, FINISH)
+        verdict = one.store.finish_verdict()
+    with rig(with_noise, job=job) as two:
+        run_ladder(two.services, two.controller, FINISH)
+        assert two.launcher.started == []
+        assert two.store.finish_verdict() == verdict
