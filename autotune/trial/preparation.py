@@ -7,7 +7,7 @@ The configuration written here is the one that is exported later, plus what make
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autotune.errors import Fault, VerlConfigError
@@ -88,7 +88,9 @@ class Preparer:
             return Refusal(tuple(faults))
         if role is AttemptRole.CERTIFICATE:
             config = self._with_longest_prompts(config, settings, section, paths)
-        return self._request(config, paths, attempt_id)
+        request = self._request(config, paths, attempt_id)
+        # The finish shows what a user's own run will do, so each of its runs is one.
+        return replace(request, session_key=None) if isinstance(section, FinishStage) else request
 
     def cold_reason(self, config: ResolvedConfig) -> str | None:
         """Why trials of this configuration start a verl process each; None where they share sessions."""
