@@ -6,7 +6,7 @@ from autotune.ladder.objective import constraints, intermediate, objective, surv
 from autotune.records import Failure, FailureGroup, Outcome, StageName, Verdict
 from tests.ladder.builders import completed, failed, figures, quality_section, speed_section, survive_section
 
-SURVIVE, SPEED, QUALITY = StageName
+SURVIVE, SPEED, QUALITY, _FINISH = StageName
 
 
 @pytest.mark.parametrize(
