@@ -64,6 +64,8 @@ class Outcome(str, Enum):
     """The machine's fault, retries used up; teaches nothing."""
     USER_FAULT = "user_fault"
     """The user's code or data; stops the study."""
+    ENDED_EARLY = "ended_early"
+    """It could not win any more, so its devices went to others: no fault of the candidate."""
     STOPPED = "stopped"
     """Ended from outside (Ctrl-C, budget); teaches nothing."""
 
@@ -260,6 +262,8 @@ class Verdict:
     """What a person should know though it did not decide (clipped responses, noise...)."""
     signs: tuple[str, ...] = ()
     """Names of `judge.signs.SignName`, told in full among the warnings; stage quality answers them."""
+    reason: str = ""
+    """Why it was ended early, in one sentence; empty for every other outcome."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,3 +372,43 @@ class FinishVerdict:
     steps: int = 0
     notes: tuple[str, ...] = ()
     """What a person should know besides: machine drift, missing validation..."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """Device time of one stage's trials that ended alike."""
+
+    stage: StageName
+    outcome: str
+    """A value of `Outcome`, or `running`."""
+    trials: int
+    gpu_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """Where the device time of a job went, and what was not spent. On CPU a slot counts as a device."""
+
+    entries: tuple[LedgerEntry, ...]
+    saved_by_early_end_gpu_s: float
+    """Steps that trials ended early did not make, at their own step time."""
+    saved_by_rejection_gpu_s: float
+    """Refused before launch: each at the median cost of this job's failed trials, 0 while there is none."""
+    saved_by_warmth_gpu_s: float = 0.0
+    """Cold starts that a warm session made unnecessary; 0 where every trial starts cold."""
+
+    @property
+    def gpu_s(self) -> float:
+        """Device time of all trials."""
+        return sum(entry.gpu_s for entry in self.entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayBack:
+    """What tuning cost against what its result saves."""
+
+    cost_gpu_s: float
+    saved_gpu_s_per_100_steps: float
+    """At the baseline's work per step; negative where the result is slower."""
+    steps_to_pay_back: float | None
+    """None where it never does."""

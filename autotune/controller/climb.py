@@ -22,9 +22,11 @@ from autotune.judge.evidence import Evidence
 from autotune.judge.run_facts import run_facts
 from autotune.judge.verdict import judge_attempt
 from autotune.ladder import acceptance, strategy
+from autotune.ladder.early_end import early_stop
 from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt, machine_at_fault
 from autotune.ladder.objective import constraints, intermediate, objective
-from autotune.ladder.view import StageView, TrialView
+from autotune.ladder.strategy import measures_alone
+from autotune.ladder.view import Move, StageView, TrialView
 from autotune.records import (
     AttemptEnd,
     AttemptRole,
@@ -33,6 +35,7 @@ from autotune.records import (
     Failure,
     FailureGroup,
     Figures,
+    GuardStop,
     MetricRow,
     Outcome,
     Overrides,
@@ -94,6 +97,11 @@ class StageClimb:
         self._carried = carried
         self._first = first
         self._views: dict[int, TrialView] = {}
+        self._view: StageView | None = None
+        """Made once for all that looks at the stage between two changes."""
+        self._move: tuple[StageView, Move] | None = None
+        self._told = 0
+        self._best_objective: float | None = None
         self._overrides: dict[int, Overrides] = {}
         self._open: list[Flight] = []
         stored = services.store.trials()
@@ -102,13 +110,22 @@ class StageClimb:
 
     def view(self) -> StageView:
         """The stage as its strategy sees it."""
-        return StageView(
-            stage=self.stage,
-            section=self.section,
-            space=self._space,
-            trials=tuple(self._views[number] for number in sorted(self._views)),
-            first=self._first,
-        )
+        if self._view is None:
+            self._view = StageView(
+                stage=self.stage,
+                section=self.section,
+                space=self._space,
+                trials=tuple(self._views.values()),
+                first=self._first,
+            )
+        return self._view
+
+    def next_move(self) -> Move:
+        """What the stage's strategy wants; asked once for each change, since every turn asks."""
+        view = self.view()
+        if self._move is None or self._move[0] is not view:
+            self._move = (view, strategy.next_move(view))
+        return self._move[1]
 
     def view_of(self, number: int) -> TrialView:
         """One trial as the strategy sees it."""
@@ -116,18 +133,25 @@ class StageClimb:
 
     def best_objective(self) -> float | None:
         """The largest objective of a completed trial; None before there is one."""
-        values = [v.objective for v in self._views.values() if v.is_complete and v.objective is not None]
-        return max(values, default=None)
+        return self._best_objective
+
+    def told(self) -> int:
+        """Trials of this stage that ended."""
+        return self._told
 
     def trials_told(self) -> int:
         """Trials that ended, over all stages."""
-        return self._told_before + len(self.view().ended)
+        return self._told_before + self._told
 
     def device_s(self) -> float:
         """Device seconds of the whole job, attempts in the air included."""
         now_s = self._services.clock.now_s()
         devices = self._services.job.resources.gpus_per_trial
         return self._booked_device_s + sum((now_s - f.started_s) * devices for f in self.flights.values())
+
+    def has_room(self) -> bool:
+        """Whether one more trial may run beside those in the air without spoiling what they measure."""
+        return not self.flights or not measures_alone(self.section, self._services.job.resources.device)
 
     def sampled(self) -> Candidate | None:
         """The sampler's proposal; None where the space is used up."""
@@ -145,8 +169,14 @@ class StageClimb:
         self.launch(flight, AttemptRole.MEASURE)
 
     def know(self, view: TrialView, overrides: Overrides) -> None:
-        """Takes a trial into the stage's view, from `start` or from the database."""
+        """Takes a trial into the stage's view, from `start` or from the database, in order of numbers."""
+        before = self._views.get(view.number)
+        self._told += view.verdict is not None and (before is None or before.verdict is None)
+        if view.is_complete and view.objective is not None:
+            best = self._best_objective
+            self._best_objective = view.objective if best is None else max(best, view.objective)
         self._views[view.number] = view
+        self._view = None
         self._overrides[view.number] = overrides
 
     def leave_open(self, flight: Flight) -> None:
@@ -193,7 +223,7 @@ class StageClimb:
             devices=request.gpus,
         )
         flight.attempt_id, flight.index, flight.role = attempt_id, index, role
-        flight.steps, flight.end_asked = steps_of(self.section, role), False
+        flight.steps, flight.end_asked, flight.rows_weighed = steps_of(self.section, role), False, 0
         flight.evidence, flight.started_s = Evidence(), services.clock.now_s()
         self.flights[attempt_id] = flight
         services.launcher.start(request)
@@ -210,6 +240,14 @@ class StageClimb:
             value = intermediate(self.stage, row.values, row.step, flight.steps)
             if value is not None:
                 self._study.report(flight.number, row.step, value)
+
+    def early_stop(self, flight: Flight) -> GuardStop | None:
+        """The decision to end a running trial that cannot win any more; asked anew with each metric row."""
+        rows = flight.evidence.steps
+        if flight.role is not AttemptRole.MEASURE or rows == flight.rows_weighed:
+            return None
+        flight.rows_weighed = rows
+        return early_stop(self.view(), self._views[flight.number], flight.evidence, flight.steps)
 
     def settle(self, flight: Flight, end: AttemptEnd, *, stopped: str | None) -> None:
         """Judges an attempt that ended and does what follows from it."""
@@ -320,8 +358,7 @@ class StageClimb:
             kls=curve(flight.rows, metric),
         )
         # The trial counts towards its own baseline, so that a repeat is compared with what it is.
-        trials = {**self._views, view.number: view}
-        stage_view = replace(self.view(), trials=tuple(trials[n] for n in sorted(trials)))
+        stage_view = replace(self.view(), trials=tuple({**self._views, view.number: view}.values()))
         accepted = acceptance.is_accepted(self.section, verdict, strategy.baseline(stage_view))
         return replace(view, accepted=accepted)
 

@@ -28,5 +28,7 @@ class Flight:
     started_s: float = 0.0
     evidence: Evidence = field(default_factory=Evidence)
     end_asked: bool = False
+    rows_weighed: int = 0
+    """Metric rows at which it was last asked whether the trial can still win."""
     rows: list[MetricRow] = field(default_factory=list)
     """Of the latest measuring attempt; a certificate's are no curve of the stage."""

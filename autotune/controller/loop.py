@@ -16,7 +16,6 @@ from autotune.controller.progress import Standing, Watcher, finished_trial, flig
 from autotune.errors import AutotuneError, NothingFeasibleError, StoppedError
 from autotune.job.model import Job
 from autotune.judge import guards
-from autotune.ladder.strategy import next_move
 from autotune.ladder.view import Finish, Propose, Sample
 from autotune.records import AttemptEnd, Event, StageResult
 from autotune.store.store import Store
@@ -129,6 +128,7 @@ class Controller:
             if flight.end_asked:
                 continue
             stop = guards.check(flight.evidence, self._job.guards, now_s - flight.started_s)
+            stop = stop or climb.early_stop(flight)
             if stop is not None:
                 climb.observe(flight, [stop])
                 self._watcher.say(f"{climb.stage.value} #{flight.number}: ending, {stop.reason}")
@@ -140,13 +140,13 @@ class Controller:
 
     def _fill(self, climb: StageClimb) -> bool:
         """Starts trials while there are slots; True once the stage wants no more."""
-        while self._launcher.slots() > 0 and self._stop_reason is None:
+        while self._launcher.slots() > 0 and climb.has_room() and self._stop_reason is None:
             with self._stop_on_fault():
                 if climb.go_on_with_open():
                     continue
             if self._error is not None:
                 return False
-            move = next_move(climb.view())
+            move = climb.next_move()
             if isinstance(move, Finish):
                 return True
             candidate = move.candidate if isinstance(move, Propose) else None
@@ -166,7 +166,7 @@ class Controller:
         self._watcher.show(
             Standing(
                 stage=climb.stage,
-                told=len(ended),
+                told=climb.told(),
                 planned=climb.section.trials,
                 best=climb.best_objective(),
                 device_s=climb.device_s(),

@@ -8,6 +8,9 @@ from autotune.forecast.peak_model import micro_batch_tokens, predicted_peak_frac
 from autotune.ladder.view import TrialView
 from autotune.records import Value
 
+_COMPARED = 16
+"""Latest trials that the growth of memory is read from: more would cost time and add nothing to a line."""
+
 FlatOf = Callable[[int], Mapping[str, Value]]
 """A trial's number to its resolved verl configuration."""
 
@@ -23,8 +26,10 @@ def oom_peak_frac(view: TrialView, others: Iterable[TrialView], flat_of: FlatOf)
     failure = view.verdict.failure if view.verdict else None
     if failure is None or not failure.kind.startswith("oom_"):
         return None
-    known = []
-    for other in others:
+    known: list[tuple[float, float]] = []
+    for other in reversed(list(others)):
+        if len(known) == _COMPARED:
+            break
         peak = other.verdict.figures.peak_by_phase_frac.get(failure.phase) if other.verdict else None
         if other.number == view.number or peak is None:
             continue

@@ -15,6 +15,8 @@ def outcome_line(stage: StageName, view: TrialView) -> str:
     parts = [
         f"{stage.value} #{view.number}: {view.verdict.outcome.value}{', accepted' if view.accepted else ''}"
     ]
+    if view.verdict.reason:
+        parts.append(view.verdict.reason)
     if failure is not None:
         parts.append(f"{failure.kind} in {failure.phase}: {failure.cause}")
     if figures.peak_memory_frac is not None:

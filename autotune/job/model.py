@@ -193,10 +193,18 @@ class SpeedStage(StageSection):
     """Runs of the survivor that give the noise floor."""
     baseline_every: Count | None = 10
     """The survivor runs once more after each so many other trials, which shows a machine that drifts."""
+    alone: bool | None = None
+    """One trial at a time, so that none slows the other down. None: on CPU, where slots share the cores."""
     wanted_gain: Annotated[float, Field(ge=1.0)] = 1.30
     """Accepted at this many times the survivor's tokens/s/GPU."""
     reward_noise_factor: Positive = 2.0
     """The reward may be this many times as rough as the baseline's, never rougher."""
+    end_early: bool = True
+    """Ends a trial that cannot catch the fastest any more, given its own step noise."""
+    patience: Count | None = 10
+    """Sampled trials in a row without a gain over the noise that end the stage; None: all trials are used."""
+    training_hours: Positive | None = None
+    """Of the training to come: search goes on while an expected gain saves more of it than a trial takes."""
 
 
 class QualityStage(StageSection):
@@ -209,6 +217,12 @@ class QualityStage(StageSection):
     validate_every: Count | None = None
     """Steps between validations on data.val_files, the last step included; the stage then compares
     validation rewards. None: no validation, the training reward counts."""
+    end_early: bool = True
+    """Ends a trial whose reward lies behind, once short and final ranks were seen to agree in this study."""
+    patience: Count | None = 10
+    """Sampled trials in a row without a gain over the noise that end the stage; None: all trials are used."""
+    training_hours: Positive | None = None
+    """Of the training to come: search goes on while an expected gain saves more of it than a trial takes."""
 
     @field_validator("kl_band")
     @classmethod

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from autotune.job.model import GuardSection
-from autotune.judge.classify import classify
+from autotune.judge import early_end
+from autotune.judge.classify import as_sentence, classify
 from autotune.judge.evidence import Evidence
 from autotune.judge.figures import column, figures, last_rows
 from autotune.judge.guards import figure_stop, is_figure_kind
@@ -14,7 +15,7 @@ from autotune.judge.input_pipeline import input_advice
 from autotune.judge.run_facts import UNKNOWN, RunFacts
 from autotune.judge.signs import Sign, signs
 from autotune.judge.statistics import mean
-from autotune.records import Failure, FailureGroup, Figures, Outcome, Verdict
+from autotune.records import Failure, FailureGroup, Figures, GuardStop, Outcome, Verdict
 
 _OUTCOMES: Mapping[FailureGroup, Outcome] = {
     FailureGroup.CANDIDATE: Outcome.FAILED,
@@ -51,6 +52,8 @@ def judge_attempt(
             and not evidence.end.lost
         ):
             return Verdict(outcome=Outcome.STOPPED, figures=measured)
+        if evidence.stop is not None and evidence.stop.kind in early_end.KINDS:
+            return _ended_early(evidence.stop, evidence, measured, guards)
         failure = classify(evidence)
     found = signs(evidence.rows)
     clean = complete and failure is None
@@ -63,6 +66,13 @@ def judge_attempt(
     if failure is None:
         return verdict
     return replace(verdict, outcome=_OUTCOMES[failure.group], failure=failure)
+
+
+def _ended_early(stop: GuardStop, evidence: Evidence, measured: Figures, guards: GuardSection) -> Verdict:
+    warnings = tuple(_warnings(evidence, measured, guards, complete=False))
+    return Verdict(
+        outcome=Outcome.ENDED_EARLY, figures=measured, warnings=warnings, reason=as_sentence(stop.reason)
+    )
 
 
 def _figure_failure(evidence: Evidence, guards: GuardSection) -> Failure | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from autotune.job.model import QualityStage
 from autotune.job.space_resolution import ResolvedParameter
 from autotune.ladder.diagnosis import CurveMove, moves
+from autotune.ladder.speed import LEAST_NOISE_FRAC
+from autotune.ladder.stopping import why_to_stop
 from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
 from autotune.records import Candidate, Value
 from autotune.search.moves import changed, scaled
@@ -24,7 +26,8 @@ def next_move(view: StageView) -> Move:
     move = _next_diagnosed(view)
     if move is not None:
         return Propose(move)
-    return Sample()
+    spent = why_to_stop(view, _noise_frac(view))
+    return Sample() if spent is None else Finish(spent)
 
 
 def baseline(view: StageView) -> Baseline | None:
@@ -33,6 +36,15 @@ def baseline(view: StageView) -> Baseline | None:
     if first is None or first.verdict is None:
         return None
     return Baseline(figures=first.verdict.figures, throughput_noise_frac=0.0, repeats=1)
+
+
+def _noise_frac(view: StageView) -> float:
+    """Relative noise of the smoothed final reward: of the baseline's steps, over the last quarter of them."""
+    base = baseline(view)
+    figures = base.figures if base else None
+    if figures is None or not figures.reward or figures.reward_std is None:
+        return LEAST_NOISE_FRAC
+    return max(figures.reward_std / max(figures.steps / 4, 3) ** 0.5 / abs(figures.reward), LEAST_NOISE_FRAC)
 
 
 def _next_diagnosed(view: StageView) -> Candidate | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from autotune.job.model import SpeedStage
 from autotune.judge.drift import machine_drift
 from autotune.judge.statistics import noise_floor_frac
+from autotune.ladder.stopping import why_to_stop
 from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
 from autotune.records import Candidate, Overrides
 from autotune.search.moves import changed, is_among, neighbours
@@ -24,8 +25,7 @@ def next_move(view: StageView) -> Move:
     assert isinstance(view.section, SpeedStage)
     if view.is_full:
         return Finish(f"all {view.section.trials} trials used")
-    repeats = [t for t in view.trials if not t.is_void and view.is_start(t)]
-    if len(repeats) < view.section.baseline_repeats:
+    if len(view.repeats) < view.section.baseline_repeats:
         return Propose(view.start)
     if _repeat_is_due(view):
         return Propose(view.start)
@@ -43,7 +43,8 @@ def next_move(view: StageView) -> Move:
     # A running step may move the incumbent, and so what the next single change starts from.
     if any(_ONE_CHANGE.match(trial.candidate.origin) for trial in view.running):
         return Wait()
-    return Sample()
+    spent = why_to_stop(view, noise_floor.throughput_noise_frac)
+    return Sample() if spent is None else Finish(spent)
 
 
 def baseline(view: StageView) -> Baseline | None:
@@ -100,8 +101,8 @@ def _repeat_is_due(view: StageView) -> bool:
 def _measured_repeats(view: StageView) -> list[tuple[float, TrialView]]:
     return [
         (t.objective, t)
-        for t in view.trials
-        if t.is_complete and t.objective is not None and t.verdict is not None and view.is_start(t)
+        for t in view.repeats
+        if t.is_complete and t.objective is not None and t.verdict is not None
     ]
 
 

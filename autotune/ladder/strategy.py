@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.job.model import SpeedStage, StageSection
 from autotune.ladder import finish, quality, speed, survive
 from autotune.ladder.view import Baseline, Move, StageView
 from autotune.records import StageName
@@ -25,3 +26,14 @@ def baseline(view: StageView) -> Baseline | None:
     if view.stage is StageName.QUALITY:
         return quality.baseline(view)
     return None
+
+
+def measures_alone(section: StageSection, device: str) -> bool:
+    """Whether a trial of this stage may share the machine with no other.
+
+    Trials on GPUs hold disjoint ones. Slots of a CPU are nothing but a count: two trials share its
+    cores, and a speed measured there is half the other's doing.
+    """
+    if not isinstance(section, SpeedStage):
+        return False
+    return device == "cpu" if section.alone is None else section.alone

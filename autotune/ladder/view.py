@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Union
 
 from autotune.job.model import StageSection
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.judge.drift import Drift
 from autotune.judge.run_figures import RunFigures
-from autotune.records import Candidate, Figures, Outcome, Overrides, StageName, Verdict
+from autotune.records import Candidate, Figures, Outcome, StageName, Verdict
 from autotune.search.moves import is_among
+from autotune.search.points import Points, point_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,11 @@ class TrialView:
     kls: tuple[float, ...] = ()
     run: RunFigures | None = None
     """Of a completed run of the finish: what it contributes to the comparison."""
+
+    @cached_property
+    def key(self) -> Hashable:
+        """What runs of the same configuration share."""
+        return point_key(self.candidate.params)
 
     @property
     def is_void(self) -> bool:
@@ -63,23 +71,33 @@ class StageView:
 
     def is_start(self, trial: TrialView) -> bool:
         """Whether `trial` is a run of `start`."""
-        return is_among(trial.candidate.params, [self.start.params])
+        return trial.key == self._start_key
+
+    @cached_property
+    def _start_key(self) -> Hashable:
+        return point_key(self.start.params)
 
     def has_tried(self, candidate: Candidate) -> bool:
         """Whether a trial of `candidate` ran, or runs, that says something of it."""
         return is_among(candidate.params, self.tried)
 
-    @property
-    def tried(self) -> list[Overrides]:
+    @cached_property
+    def tried(self) -> Points:
         """Parameter values of the trials so far, but for those that somebody else's fault ended."""
-        return [dict(trial.candidate.params) for trial in self.trials if not trial.is_void]
+        counted = [trial for trial in self.trials if not trial.is_void]
+        return Points((t.candidate.params for t in counted), keys=(t.key for t in counted))
 
-    @property
+    @cached_property
+    def repeats(self) -> tuple[TrialView, ...]:
+        """Runs of `start`, the void ones left out."""
+        return tuple(t for t in self.trials if t.key == self._start_key and not t.is_void)
+
+    @cached_property
     def running(self) -> tuple[TrialView, ...]:
         """Trials without a verdict."""
         return tuple(trial for trial in self.trials if trial.verdict is None)
 
-    @property
+    @cached_property
     def ended(self) -> tuple[TrialView, ...]:
         """Trials with a verdict, in the order of their numbers."""
         return tuple(trial for trial in self.trials if trial.verdict is not None)

@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.job.model import BudgetSection, Job
+from autotune.judge.ledger import pay_back
 from autotune.ladder.finish_words import label, verdict_json
-from autotune.records import RUNGS, FinishVerdict, Outcome, StageName, StageResult
+from autotune.records import RUNGS, FinishVerdict, Ledger, Outcome, PayBack, StageName, StageResult
+from autotune.report.ledger import ledger_json, ledger_lines
 from autotune.report.tables import state, trial_json
 from autotune.report.wording import ABSENT, number, percent, strict
 from autotune.store.reader import StoreReader
@@ -65,6 +67,8 @@ class Status:
     budget: BudgetSection
     device_s_by_trial: dict[int, float]
     wall_s: float
+    ledger: Ledger
+    pay_back: PayBack | None
     finish: FinishVerdict | None = None
     finish_trials: tuple[StoredTrial, ...] = ()
     finish_pairs: int | None = None
@@ -75,6 +79,7 @@ def read_status(store: StoreReader, job: Job | None = None) -> Status:
     """Reads where the job stands; without the job file, limits and planned trials are left out."""
     trials = store.trials()
     results = store.stage_results()
+    books = store.ledger()
     return Status(
         job_name=store.job_name,
         stages=tuple(
@@ -92,6 +97,8 @@ def read_status(store: StoreReader, job: Job | None = None) -> Status:
         finish=store.finish_verdict(),
         finish_trials=tuple(trial for trial in trials if trial.stage is StageName.FINISH),
         finish_pairs=None if (plan := store.finish_plan()) is None else plan.pairs,
+        ledger=books,
+        pay_back=pay_back(books, results, job.resources.gpus_per_trial) if job else None,
     )
 
 
@@ -105,6 +112,7 @@ def status_json(status: Status) -> dict[str, Any]:
             "trials": {"used": _trials(status), "limit": status.budget.trials},
             "wall_hours": {"used": status.wall_s / 3600, "limit": status.budget.wall_hours},
         },
+        "ledger": ledger_json(status.ledger, status.pay_back),
         "verdict": verdict(status),
         "finish": _finish_json(status),
     }
@@ -146,7 +154,11 @@ def status_view(status: Status) -> RenderableType:
         f"{_of(status.wall_s / 3600, budget.wall_hours)} hours"
     )
     return Group(
-        Text(f"job {status.job_name}", style="bold"), table, Text(used), Text(verdict(status.stages))
+        Text(f"job {status.job_name}", style="bold"),
+        table,
+        Text(used),
+        *ledger_lines(status.ledger, status.pay_back),
+        Text(verdict(status.stages)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from autotune.records import Figures, Outcome, StageName, Value
+from autotune.records import Figures, Outcome, StageName, Value, Verdict
 from autotune.report.wording import ABSENT, number, percent, seconds, short_key, strict
 from autotune.store.stored import StoredTrial
 
@@ -19,6 +19,7 @@ STYLES: Mapping[Outcome, str] = {
     Outcome.REJECTED: "yellow",
     Outcome.INFRASTRUCTURE: "magenta",
     Outcome.USER_FAULT: "red",
+    Outcome.ENDED_EARLY: "blue",
     Outcome.STOPPED: "dim",
 }
 
@@ -61,7 +62,7 @@ def trial_json(trial: StoredTrial, gpu_s: float, *, session: str | None = None) 
         "session": session,
         "origin": trial.candidate.origin,
         "accepted": trial.accepted,
-        "reason": failure.cause if failure else None,
+        "reason": failure.cause if failure else early_reason(trial.verdict),
     }
     return {name: strict(value) for name, value in fields.items()}
 
@@ -71,6 +72,11 @@ def _half_width(stage: StageName, figures: Figures) -> float | None:
     if stage is StageName.SURVIVE:
         return None
     return figures.reward_half_width if stage is StageName.QUALITY else figures.tokens_per_s_half_width
+
+
+def early_reason(verdict: Verdict | None) -> str | None:
+    """Why a trial was ended early; None where it was not."""
+    return (verdict.reason or None) if verdict else None
 
 
 def state(trial: StoredTrial) -> str:

@@ -133,6 +133,8 @@ def _ending(verdict: Verdict | None) -> list[RenderableType]:
         return [Text("still running")]
     lines: list[RenderableType] = []
     failure = verdict.failure
+    if verdict.reason:
+        lines.append(Text(f"ended early: {verdict.reason}"))
     if failure:
         phase = f" during {failure.phase}" if failure.phase else ""
         lines.append(Text(f"ended by {failure.kind}{phase}: {failure.cause}"))

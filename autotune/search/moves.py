@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from autotune.job.space_resolution import ResolvedParameter, ResolvedSpace
 from autotune.records import Overrides, Value
+from autotune.search.points import Points
 
 _FLOAT_STEPS = 10
 """A float range without a step is walked in tenths of its width (of its ratio, if log)."""
@@ -46,6 +47,8 @@ def changed(space: ResolvedSpace, params: Overrides, key: str, value: Value) -> 
 
 def is_among(params: Overrides, points: Iterable[Overrides]) -> bool:
     """Whether `params` is one of `points`, floats compared up to rounding."""
+    if isinstance(points, Points):
+        return dict(params) in points
     return any(
         params.keys() == other.keys() and all(_is_same(params[key], other[key]) for key in params)
         for other in points

@@ -1,8 +1,8 @@
 """What Optuna is told about a trial, as a value: state, objective, constraints, attributes.
 
 OOM and guard stops are PRUNED with graded constraints, never FAIL: samplers ignore failed trials and
-climb into the memory wall. Infrastructure's faults and stops from outside are FAIL, which is how
-Optuna is told to learn nothing.
+climb into the memory wall. A trial that was ended early is PRUNED too, with the values of its steps.
+Infrastructure's faults and stops from outside are FAIL, which is how Optuna is told to learn nothing.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ def _attributes(
     }
     attributes.update({name: round(value, 4) for name, value in measured.items() if value is not None})
     attributes.update({f"constraint {name}": round(value, 4) for name, value in constraints.items()})
+    if verdict.reason:
+        attributes["cause"] = verdict.reason
     if verdict.failure is not None:
         attributes["kind"] = verdict.failure.kind
         attributes["phase"] = verdict.failure.phase
@@ -102,6 +104,8 @@ def _attributes(
 def _note(verdict: Verdict, constraints: Mapping[str, float], accepted: bool, origin: str) -> str:
     figures = verdict.figures
     lines = [f"**{verdict.outcome.value}**{', accepted' if accepted else ''} ({origin})", ""]
+    if verdict.reason:
+        lines += [verdict.reason, ""]
     if verdict.failure is not None:
         failure = verdict.failure
         lines += [f"`{failure.kind}` in `{failure.phase}`: {failure.cause}", ""]

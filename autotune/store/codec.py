@@ -57,6 +57,7 @@ def verdict_from_text(text: str) -> Verdict:
         failure=failure,
         warnings=tuple(value["warnings"]),
         signs=tuple(value.get("signs", ())),
+        reason=value.get("reason", ""),  # absent in databases of before there was one
     )
 
 

@@ -9,11 +9,13 @@ from sqlalchemy import inspect, select
 from sqlalchemy.orm import Session
 
 from autotune.errors import Fault, StoreError
+from autotune.judge.ledger import ledger
 from autotune.records import (
     AttemptState,
     Event,
     FinishPlan,
     FinishVerdict,
+    Ledger,
     MetricRow,
     StageName,
     StageResult,
@@ -136,6 +138,11 @@ class StoreReader:
             )
             ids = {trial_id: end_from_text(ending).session for trial_id, ending in found if ending}
         return {trial_id: name for trial_id, name in ids.items() if name}
+
+    def ledger(self) -> Ledger:
+        """Device time by stage and outcome, and what was not spent."""
+        with self._database.reading() as session:
+            return ledger(rows.costs(session))
 
     def wall_s(self) -> float:
         """Seconds that controllers worked on this job, over all resumptions."""

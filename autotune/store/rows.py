@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from autotune.judge.ledger import Cost
 from autotune.records import AttemptRole, AttemptState, StageName
 from autotune.store.codec import candidate_from_text, end_from_text, from_text, verdict_from_text
 from autotune.store.stored import StoredAttempt, StoredTrial
@@ -71,6 +72,28 @@ def device_s_by_trial(session: Session, stage: StageName | None) -> dict[int, fl
             device_s = row.devices * (row.last_seen_utc - row.started_utc).total_seconds()
         spent_s[row.trial_id] = spent_s.get(row.trial_id, 0.0) + device_s
     return spent_s
+
+
+def costs(session: Session) -> list[Cost]:
+    """Every trial as the ledger needs it."""
+    spent_s = device_s_by_trial(session, None)
+    devices = dict(
+        session.execute(
+            select(AttemptRow.trial_id, func.max(AttemptRow.devices)).group_by(AttemptRow.trial_id)
+        )
+        .tuples()
+        .all()
+    )
+    found = session.execute(select(TrialRow.id, TrialRow.stage, TrialRow.verdict).order_by(TrialRow.id))
+    return [
+        Cost(
+            stage=StageName(stage),
+            verdict=None if verdict is None else verdict_from_text(verdict),
+            gpu_s=spent_s.get(trial_id, 0.0),
+            devices=devices.get(trial_id, 1),
+        )
+        for trial_id, stage, verdict in found
+    ]
 
 
 def stored_trial(row: TrialRow) -> StoredTrial:

@@ -42,6 +42,13 @@ def stop(kind: str) -> GuardStop:
         ([*rows(3, reward=[0.1, 0.2, None]), ended()], Outcome.FAILED, "nan_inf"),
         ([*rows(3, gradient=[1.0, None, None]), ended()], Outcome.FAILED, "nan_inf"),
         ([*rows(1), stop("nan_inf"), ended(None, asked=True)], Outcome.FAILED, "nan_inf"),
+        ([*rows(2), stop("slower_than_best"), ended(None, asked=True)], Outcome.ENDED_EARLY, None),
+        ([*rows(3), stop("slower_than_best"), ended(None, asked=True)], Outcome.COMPLETED, None),
+        (
+            [*rows(2, reward=[0.1, None]), stop("curve_behind"), ended(None, asked=True)],
+            Outcome.FAILED,
+            "nan_inf",
+        ),
     ],
 )
 def test_outcomes(events, outcome, kind):

@@ -22,3 +22,18 @@ def test_baseline_is_the_stages(view, stage):
 
 def test_survive_has_no_baseline():
     assert strategy.baseline(survive_view()) is None
+
+
+@pytest.mark.parametrize(
+    ("view", "device", "alone"),
+    [
+        (SPEED, "cpu", True),
+        (SPEED, "gpu", False),
+        (speed_view(alone=True), "gpu", True),
+        (speed_view(alone=False), "cpu", False),
+        (QUALITY, "cpu", False),
+        (survive_view(), "cpu", False),
+    ],
+)
+def test_only_what_shares_nothing_is_measured_beside_others(view, device, alone):
+    assert strategy.measures_alone(view.section, device) is alone

@@ -37,6 +37,11 @@ def test_a_job_half_way_up(climbed, job):
         "wall_hours": {"used": 1.0, "limit": None},
     }
     assert answer["verdict"].startswith("survive: #0 ran")
+    assert [(e["stage"], e["outcome"], e["gpu_s"]) for e in answer["ledger"]["entries"]] == [
+        ("survive", "completed", 180.0),
+        ("survive", "failed", 180.0),
+        ("speed", "running", 0.0),
+    ]
 
 
 def test_without_the_job_file_limits_are_absent(climbed):

@@ -1,0 +1,113 @@
+"""The books of a job: device time by stage and outcome, what was saved, when it pays back. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from autotune.records import (
+    Figures,
+    Ledger,
+    LedgerEntry,
+    Outcome,
+    PayBack,
+    StageName,
+    StageResult,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """One trial in the books."""
+
+    stage: StageName
+    verdict: Verdict | None
+    """None while it runs."""
+    gpu_s: float
+    """Devices held times seconds held, over all its attempts."""
+    devices: int = 1
+    """The most that one of its attempts held."""
+
+
+def ledger(costs: Iterable[Cost], *, saved_by_warmth_gpu_s: float = 0.0) -> Ledger:
+    """The books over all trials of a job; entries in climbing order, then by outcome."""
+    kept = list(costs)
+    sums: dict[tuple[StageName, str], tuple[int, float]] = {}
+    for cost in kept:
+        place = (cost.stage, cost.verdict.outcome.value if cost.verdict else "running")
+        trials, gpu_s = sums.get(place, (0, 0.0))
+        sums[place] = (trials + 1, gpu_s + cost.gpu_s)
+    outcomes = [*(outcome.value for outcome in Outcome), "running"]
+    stages = list(StageName)
+    return Ledger(
+        entries=tuple(
+            LedgerEntry(stage=place[0], outcome=place[1], trials=sums[place][0], gpu_s=sums[place][1])
+            for place in sorted(sums, key=lambda p: (stages.index(p[0]), outcomes.index(p[1])))
+        ),
+        saved_by_early_end_gpu_s=sum(map(_not_made_gpu_s, kept)),
+        saved_by_rejection_gpu_s=_refused_gpu_s(kept),
+        saved_by_warmth_gpu_s=saved_by_warmth_gpu_s,
+    )
+
+
+def _not_made_gpu_s(cost: Cost) -> float:
+    """Device time of the steps that an early end left out; 0 for every other outcome."""
+    if cost.verdict is None or cost.verdict.outcome is not Outcome.ENDED_EARLY:
+        return 0.0
+    figures = cost.verdict.figures
+    left = max(figures.steps_asked - figures.steps, 0)
+    step_s = figures.step_s
+    if step_s is None and figures.steps:
+        step_s = max(cost.gpu_s / cost.devices - (figures.start_s or 0.0), 0.0) / figures.steps
+    return left * (step_s or 0.0) * cost.devices
+
+
+def _refused_gpu_s(costs: list[Cost]) -> float:
+    """What the refused ones would have cost: as much as a trial of this job that failed in the air."""
+    outcomes = [cost.verdict.outcome for cost in costs if cost.verdict]
+    failed = [c.gpu_s for c in costs if c.verdict and c.verdict.outcome is Outcome.FAILED and c.gpu_s > 0.0]
+    return outcomes.count(Outcome.REJECTED) * (statistics.median(failed) if failed else 0.0)
+
+
+def pay_back(
+    books: Ledger,
+    results: Mapping[StageName, StageResult],
+    gpus: int,
+    *,
+    through: StageName = StageName.SPEED,
+) -> PayBack | None:
+    """What tuning cost against what the result saves in each step.
+
+    A step of the tuned run does the work of a step of the baseline (equal tokens), so it takes the
+    baseline's step time divided by the gain in tokens/s/GPU.
+
+    Args:
+        books: The job's ledger.
+        results: The stages that ended.
+        gpus: Devices of one run.
+        through: The stage whose baseline and best are compared.
+
+    Returns:
+        None before that stage has ended, or where it measured no step time.
+    """
+    result = results.get(through)
+    gain = _gain(result.baseline, result.best_figures) if result else None
+    step_s = result.baseline.step_s if result and result.baseline else None
+    if gain is None or step_s is None:
+        return None
+    saved_s = step_s * gpus * (1.0 - 1.0 / gain)
+    return PayBack(
+        cost_gpu_s=books.gpu_s,
+        saved_gpu_s_per_100_steps=100.0 * saved_s,
+        steps_to_pay_back=books.gpu_s / saved_s if saved_s > 0.0 else None,
+    )
+
+
+def _gain(baseline: Figures | None, best: Figures | None) -> float | None:
+    if baseline is None or best is None:
+        return None
+    if not baseline.tokens_per_s_per_gpu or not best.tokens_per_s_per_gpu:
+        return None
+    return best.tokens_per_s_per_gpu / baseline.tokens_per_s_per_gpu

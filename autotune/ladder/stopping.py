@@ -1,0 +1,93 @@
+"""Whether another sampled trial can pay for itself. Pure.
+
+The stage's own history says what to expect. After k sampled trials without a gain the next one brings
+a gain with probability 1 / (k + 2) (Laplace's rule of succession), and it is as large as the stage's
+gains were on average. A stage goes on while k is under its patience; beyond that only where the job
+names the training that the result is for, and the expected gain saves more of it than a trial takes.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from autotune.job.model import QualityStage, SpeedStage
+from autotune.ladder.view import StageView, TrialView
+
+SAMPLER = "sampler"
+"""Origin of the candidates that the joint search proposes."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What the stage gained so far."""
+
+    dry: int
+    """Sampled trials in a row, up to the latest, that brought no gain over the noise."""
+    gains: tuple[float, ...]
+    """Each rise of the best by more than the noise, relative to the best before it."""
+    trial_s: float | None
+    """Median time of a whole trial."""
+
+
+def why_to_stop(view: StageView, noise_frac: float) -> str | None:
+    """Why the joint search should end here; None while a further trial can pay.
+
+    Args:
+        view: The stage; its best trial inside the limits is what has to be beaten.
+        noise_frac: Relative noise between two runs; a change of less than two of it is none.
+    """
+    section = view.section
+    if not isinstance(section, (SpeedStage, QualityStage)) or section.patience is None:
+        return None
+    past = history(view, noise_frac)
+    if past.dry < section.patience:
+        return None
+    found = f"{past.dry} sampled trials in a row brought no gain over the noise (patience {section.patience})"
+    saved_s, trial_s = expected_saving_s(past, noise_frac, section.training_hours), past.trial_s
+    if saved_s is None or trial_s is None:
+        return found
+    if saved_s > trial_s:
+        return None
+    return f"{found}; another one saves {saved_s:.0f} s of training on average and takes {trial_s:.0f} s"
+
+
+def history(view: StageView, noise_frac: float) -> History:
+    """The stage's gains in the order of its trials' numbers."""
+    best: float | None = None
+    gains: list[float] = []
+    dry = 0
+    for trial in view.ended:
+        value = _value(view, trial)
+        if best is not None and value is not None and value - best > 2.0 * noise_frac * abs(best):
+            gains.append((value - best) / abs(best) if best else 0.0)
+            dry = 0
+        elif trial.candidate.origin == SAMPLER and not trial.is_void:
+            dry += 1
+        if value is not None and (best is None or value > best):
+            best = value
+    times_s = [s for s in (_whole_s(trial) for trial in view.ended) if s is not None]
+    return History(dry, tuple(gains), statistics.median(times_s) if times_s else None)
+
+
+def expected_saving_s(past: History, noise_frac: float, training_hours: float | None) -> float | None:
+    """Training time that one more trial saves on average; None where the training is not named."""
+    if training_hours is None:
+        return None
+    gain = statistics.fmean(past.gains) if past.gains else 2.0 * noise_frac
+    return training_hours * 3600.0 * gain / (1.0 + gain) / (past.dry + 2)
+
+
+def _value(view: StageView, trial: TrialView) -> float | None:
+    """The objective of a completed trial inside the memory limit."""
+    if not trial.is_complete or trial.verdict is None:
+        return None
+    peak = trial.verdict.figures.peak_memory_frac
+    return trial.objective if peak is None or peak <= view.section.peak_memory_frac else None
+
+
+def _whole_s(trial: TrialView) -> float | None:
+    figures = trial.verdict.figures if trial.verdict else None
+    if figures is None or not trial.is_complete or figures.step_s is None:
+        return None
+    return (figures.start_s or 0.0) + figures.steps_asked * figures.step_s
