@@ -7,21 +7,29 @@ from (seed, number) alone: a resumed study proposes what the uninterrupted one w
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import random
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import optuna
 from optuna.distributions import CategoricalDistribution, IntDistribution
-from optuna.trial import FrozenTrial, Trial
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.job.space_resolution import ResolvedParameter, ResolvedSpace
 from autotune.records import Overrides, Value
 from autotune.search.distributions import distribution, from_choice
 from autotune.search.moves import is_among, point
+from autotune.search.points import point_key
 
 _STARTUP_TRIALS = 5
 """Told trials before TPE's model is trusted; Optuna's default of 10 would be most of a short stage."""
+_RECALLED = 200
+_RECALLED_BEST = 25
+"""Of TPE's own `default_gamma`: it never takes more trials than these for good ones."""
+_LARGEST_GRID = 4096
+"""Points of a space that is looked through for what is untried, rather than drawn from."""
 _DECLINES = 20
 """Proposals declined as already tried before a random untried point is taken."""
 
@@ -44,7 +52,7 @@ def propose(
         )
         study = optuna.create_study(direction="maximize", sampler=sampler)
         # A waiting trial (enqueued in the dashboard) would be what `ask` returns.
-        study.add_trials([trial for trial in history if trial.state != optuna.trial.TrialState.WAITING])
+        study.add_trials(recalled(history))
         for _ in range(_DECLINES):
             trial = study.ask()
             params = _sampled(trial, space)
@@ -52,6 +60,22 @@ def propose(
                 return params
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
     return _untried_at_random(space, tried, random.Random(seed))
+
+
+def recalled(history: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """The trials that the sampler's model is made of: the best ones and the latest, in their order.
+
+    TPE models at most 25 good trials, and what the others do for it is to say where not to look: more
+    of them cost time on each proposal and change nothing that noise would not.
+    """
+    known = [trial for trial in history if trial.state != TrialState.WAITING]
+    if len(known) <= _RECALLED:
+        return known
+    older, latest = known[: -_RECALLED + _RECALLED_BEST], known[-_RECALLED + _RECALLED_BEST :]
+    complete = [trial for trial in older if trial.state == TrialState.COMPLETE and trial.value is not None]
+    fit = [trial for trial in complete if all(value <= 0.0 for value in trial.constraints.values())]
+    best = heapq.nlargest(_RECALLED_BEST, fit, key=lambda trial: trial.value or 0.0)
+    return [*sorted(best, key=lambda trial: trial.number), *latest]
 
 
 def _sampled(trial: Trial, space: ResolvedSpace) -> dict[str, Value]:
@@ -70,6 +94,10 @@ def _suggest(trial: Trial, parameter: ResolvedParameter) -> Value:
 def _untried_at_random(
     space: ResolvedSpace, tried: Sequence[Overrides], generator: random.Random
 ) -> dict[str, Value] | None:
+    grid = _grid(space)
+    if grid is not None:
+        left = [params for params in grid if not is_among(params, tried)]
+        return generator.choice(left) if left else None
     sampler = optuna.samplers.RandomSampler(seed=generator.randrange(2**31))
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for _ in range(10 * _DECLINES):
@@ -77,3 +105,29 @@ def _untried_at_random(
         if not is_among(params, tried):
             return params
     return None
+
+
+def _grid(space: ResolvedSpace) -> list[dict[str, Value]] | None:
+    """Every point of a small space; None where it is not finite, or larger than `_LARGEST_GRID`."""
+    values: dict[str, Sequence[Value]] = {}
+    size = 1
+    for parameter in space.parameters:
+        shape = distribution(parameter)
+        if isinstance(shape, CategoricalDistribution):
+            values[parameter.key] = [from_choice(choice) for choice in shape.choices]
+        elif isinstance(shape, IntDistribution):
+            values[parameter.key] = range(shape.low, shape.high + 1, shape.step)
+        else:
+            return None
+        size *= len(values[parameter.key])
+        if size > _LARGEST_GRID:
+            return None
+    found: dict[Hashable, dict[str, Value]] = {}
+    for chosen in itertools.product(*values.values()):
+        params = point(space, _as_chosen(dict(zip(values, chosen, strict=True))))
+        found.setdefault(point_key(params), params)
+    return list(found.values())
+
+
+def _as_chosen(whole: Mapping[str, Value]) -> Callable[[ResolvedParameter], Value]:
+    return lambda parameter: whole[parameter.key]

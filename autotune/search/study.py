@@ -5,6 +5,7 @@ Only the controller's thread may use it; trials never open the database.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from optuna_dashboard import save_note
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from autotune.errors import Fault, StoreError
@@ -33,8 +35,17 @@ _LOCK_TIMEOUT_S = 60
 def open_storage(url: str) -> RDBStorage:
     """Optuna's storage on the job's own database."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    arguments = {"connect_args": {"timeout": _LOCK_TIMEOUT_S}} if url.startswith("sqlite") else {}
-    return RDBStorage(url, engine_kwargs=arguments)
+    if not url.startswith("sqlite"):
+        return RDBStorage(url)
+    storage = RDBStorage(url, engine_kwargs={"connect_args": {"timeout": _LOCK_TIMEOUT_S}})
+    event.listen(storage.engine, "connect", _as_our_tables)
+    storage.engine.dispose()  # connections that were made before it listened
+    return storage
+
+
+def _as_our_tables(connection: sqlite3.Connection, _record: object) -> None:
+    """As durable as our tables in the same file (store/database.py): a trial is told in a dozen commits."""
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 @contextmanager
@@ -84,6 +95,7 @@ class StageStudy:
             # Proposals come from `propose`; the study's own sampler is never asked.
             sampler=optuna.samplers.RandomSampler(seed=seed),
         )
+        self._storage = self._study._storage
 
     def sampled(self, tried: Sequence[Overrides]) -> Candidate | None:
         """The sampler's next candidate; None when the space holds nothing untried."""
@@ -99,20 +111,21 @@ class StageStudy:
         """
         known = {parameter.key: parameter for parameter in self._space.active(candidate.params)}
         params = {key: to_choice(value) for key, value in candidate.params.items() if key in known}
-        self._study.add_trial(
-            create_trial(
-                state=TrialState.RUNNING,
-                params=params,
-                distributions={key: distribution(known[key]) for key in params},
-                user_attrs=_proposal(candidate),
-            )
+        trial = create_trial(
+            state=TrialState.RUNNING,
+            params=params,
+            distributions={key: distribution(known[key]) for key in params},
+            user_attrs=_proposal(candidate),
         )
-        return self._study.get_trials(deepcopy=False)[-1].number
+        # What Study.add_trial does, but for the number, which it keeps to itself.
+        trial_id = self._storage.create_new_trial(self._study._study_id, template_trial=trial)
+        return self._storage.get_trial_number_from_id(trial_id)
 
     def report(self, number: int, step: int, value: float) -> None:
         """One intermediate value, for the dashboard's curves; what a retry measures again is left out."""
-        if step not in self._frozen(number).intermediate_values:
-            self._open_trial(number).report(value, step)
+        frozen = self._frozen(number)
+        if step not in frozen.intermediate_values:
+            self._storage.set_trial_intermediate_value(frozen._trial_id, step, value)
 
     def tell(self, number: int, telling: Telling) -> None:
         """Ends the trial; constraints and attributes are written before the state.
@@ -141,10 +154,14 @@ class StageStudy:
         return self._frozen(number).state.is_finished()
 
     def _frozen(self, number: int) -> FrozenTrial:
-        return self._study.get_trials(deepcopy=False)[number]
+        """One trial by its number: the whole study would be read anew, however long it is."""
+        return self._storage.get_trial(self._trial_id(number))
+
+    def _trial_id(self, number: int) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number)
 
     def _open_trial(self, number: int) -> Trial:
-        return Trial(self._study, self._frozen(number)._trial_id)
+        return Trial(self._study, self._trial_id(number))
 
 
 def _proposal(candidate: Candidate) -> dict[str, str]:

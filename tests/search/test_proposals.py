@@ -8,7 +8,7 @@ from optuna.trial import TrialState, create_trial
 
 from autotune.search.distributions import distribution, to_choice
 from autotune.search.moves import is_among
-from autotune.search.proposals import propose
+from autotune.search.proposals import propose, recalled
 from tests.search.builders import (
     BUDGET,
     DYNAMIC,
@@ -145,3 +145,29 @@ def best_feasible():
         for share in shares
     ]
     return max(tokens_per_s(point) for point in points if peak_frac(point) <= 0.8)
+
+
+def test_a_long_history_is_recalled_by_its_best_and_its_latest():
+    where = space(real("share", 0.0, 1.0))
+    shares = [i / 1000 for i in range(500)]
+    trials = [
+        told(
+            where,
+            {"share": share},
+            value=share if i != 3 else 9.0,
+            constraints={"memory": 1.0 if i == 7 else -1.0},
+        )
+        for i, share in enumerate(shares)
+    ]
+    kept = recalled(numbered([*trials, create_trial(state=TrialState.WAITING)]))
+    assert len(kept) == 200
+    assert [t.number for t in kept] == sorted(t.number for t in kept)
+    assert {3, 499} <= {t.number for t in kept}
+    assert 7 not in {t.number for t in kept}
+    assert recalled(numbered(trials[:200])) == numbered(trials[:200])
+
+
+def test_the_last_untried_point_of_a_larger_space_is_found():
+    where = space(choice("a", *range(30)), choice("b", *range(30)))
+    tried = [{"a": a, "b": b} for a in range(30) for b in range(30) if (a, b) != (17, 4)]
+    assert propose([], where, tried, 1) == {"a": 17, "b": 4}
