@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import importlib.util
+import json
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -28,10 +30,13 @@ from autotune.records import Value
 from autotune.verl_config import tree as trees
 from autotune.verl_config.free_form import is_free_form
 from autotune.verl_config.rendering import hydra_value
+from autotune.verl_config.substitution import read_names, stands_alone, substituted
 
 _WHERE = "verl.overrides"
 _PACKAGE_CONFIGS = "pkg://verl.trainer.config"
 _HYDRA_LOCK = threading.Lock()
+_LAID_KEPT = 16
+"""Composed configurations that others are made from; one takes about 100 kB."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def compose(verl: VerlSection, overrides: Mapping[str, Value]) -> ResolvedConfig
     selections = {key: value for key, value in merged.items() if _is_for_hydra(key, value, folder)}
     values = {key: value for key, value in merged.items() if key not in selections}
     defaults = _defaults(folder, name, tuple(_selection(key, selections[key], plus) for key in selections))
-    return _lay_over(defaults, values, plus)
+    return _composed(defaults, values, plus)
 
 
 def default_texts(config_name: str) -> dict[str, str]:
@@ -118,6 +123,61 @@ class _Defaults:
     source: DictConfig
     flat: dict[str, Value]
     sections: frozenset[str]
+    read: frozenset[str]
+    """Last names of all that interpolations read."""
+    laid: dict[str, ResolvedConfig] = field(default_factory=dict)
+    """Configurations made before, by all that others depend on."""
+
+
+def _composed(defaults: _Defaults, values: Mapping[str, Value], plus: set[str]) -> ResolvedConfig:
+    """As `_lay_over`; values that nothing else depends on are put into a configuration made before."""
+    read = defaults.read | read_names(text for text in _texts(list(values.values())) if "${" in text)
+    sections = tuple(f"{key}." for key, value in values.items() if isinstance(value, dict))
+    alone = {
+        key: value
+        for key, value in values.items()
+        if key not in plus
+        and _is_plain_leaf(key, defaults)
+        and stands_alone(key, value, read)
+        and not key.startswith(sections)
+    }
+    if any(trees.kind_faults(_WHERE, key, value, defaults.flat[key]) for key, value in alone.items()):
+        return _lay_over(defaults, values, plus)
+    rest = {key: value for key, value in values.items() if key not in alone}
+    known = json.dumps([sorted(alone), rest, sorted(plus)], sort_keys=True)
+    if known not in defaults.laid:
+        try:
+            base = _lay_over(defaults, {**rest, **{key: defaults.flat[key] for key in alone}}, plus)
+        except VerlConfigError:
+            return _lay_over(defaults, values, plus)  # all faults at once
+        while len(defaults.laid) >= _LAID_KEPT:
+            del defaults.laid[next(iter(defaults.laid))]
+        defaults.laid[known] = base
+    base = defaults.laid[known]
+    tree, flat = base.tree, dict(base.flat)
+    for key, value in alone.items():
+        flat[key] = trees.as_verl_reads(value, defaults.flat[key])
+        tree = substituted(tree, key, flat[key])
+    return ResolvedConfig(tree, flat, dict(base.default_flat), base.added, base._interpolations)
+
+
+def _is_plain_leaf(key: str, defaults: _Defaults) -> bool:
+    """A single value of verl's own, inside sections that are no interpolation themselves."""
+    parent, _, _ = key.rpartition(".")
+    return (
+        key in defaults.flat
+        and not isinstance(defaults.flat[key], (list, dict))
+        and not (isinstance(defaults.flat[key], str) and "${" in str(defaults.flat[key]))
+        and parent in defaults.sections
+    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _lay_over(defaults: _Defaults, values: Mapping[str, Value], plus: set[str]) -> ResolvedConfig:
@@ -172,7 +232,8 @@ def _defaults(folder: Path, name: str, selections: tuple[str, ...]) -> _Defaults
         finally:
             GlobalHydra.instance().hydra = outer
     flat = trees.flatten(trees.resolve(source)[0])
-    return _Defaults(source, flat, frozenset(trees.sections(source)))
+    texts = (text for text in _texts(OmegaConf.to_container(source, resolve=False)) if "${" in text)
+    return _Defaults(source, flat, frozenset(trees.sections(source)), read_names(texts))
 
 
 def _check_primary(folder: Path, name: str) -> None:

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from autotune.errors import VerlConfigError
 from autotune.job.model import VerlSection
+from autotune.verl_config import compose as compose_module
 from autotune.verl_config.compose import compose, config_folder, verl_version
 
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -215,3 +216,43 @@ def test_neither_verl_nor_torch_is_imported():
 def test_version_and_folder():
     assert verl_version().count(".") >= 2
     assert (Path(config_folder()) / "ppo_trainer.yaml").is_file()
+
+
+SETTINGS = [
+    {},
+    {"trainer.default_local_dir": "/tmp/a", "trainer.total_training_steps": 4},
+    {"trainer.default_local_dir": "/tmp/b", "trainer.total_training_steps": 9, "data.seed": 3},
+    {f"{ACTOR}.use_dynamic_bsz": True, f"{ACTOR}.ppo_max_token_len_per_gpu": 5000},
+    {f"{ACTOR}.ppo_micro_batch_size_per_gpu": 4, f"{ACTOR}.ppo_mini_batch_size": 8},
+    {f"{ROLLOUT}.max_num_seqs": 64, f"{ROLLOUT}.max_num_batched_tokens": 512},
+    {f"{ROLLOUT}.max_num_seqs": "128", f"{ACTOR}.optim.lr": "1e-6"},
+    {f"{ACTOR}.optim.lr": 3e-6, f"{ACTOR}.optim": {"weight_decay": 0.5}},
+    {f"{ACTOR}.optim": {"lr": 3e-6}, "data.max_response_length": 77},
+    {f"{ROLLOUT}.max_model_len": "${data.max_prompt_length}", "data.max_prompt_length": 99},
+    {"trainer.experiment_name": "${trainer.project_name}", "trainer.project_name": "p"},
+    {"+trainer.new_key": 1, "trainer.logger": ["console", "file"]},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_configuration_made_from_an_earlier_one_is_what_composing_gives(settings):
+    """Both in a cache that holds the others, and again from what it then holds."""
+    section = VerlSection(overrides={f"{ROLLOUT}.name": "vllm", "data.train_batch_size": 64})
+    for others in SETTINGS:
+        compose(section, others)
+    quick = compose(section, settings)
+    plus = {key.lstrip("+") for key in settings if key.startswith("+")}
+    values = {key.lstrip("+"): value for key, value in {**section.overrides, **settings}.items()}
+    whole = compose_module._lay_over(
+        compose_module._defaults(config_folder(), "ppo_trainer", ()), values, plus
+    )
+    assert quick.flat == whole.flat
+    assert quick.tree == whole.tree
+    assert quick.added == whole.added
+    assert quick.yaml() == whole.yaml()
+
+
+def test_faults_are_told_all_at_once_however_it_is_composed():
+    with pytest.raises(VerlConfigError) as caught:
+        of({"trainer.total_training_steps": "many", "data.nonsense": 1, f"{ACTOR}.use_dynamic_bsz": "maybe"})
+    assert len(caught.value.faults) == 3
