@@ -4,7 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check unit engines install browser bench-explain bench-forecast bench-honesty clean
+.PHONY: demo test check unit engines install browser clean
+.PHONY: bench-explain bench-forecast bench-honesty bench-overhead bench-search bench-warm
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -50,6 +51,19 @@ bench-forecast: install
 
 bench-honesty: install
 	$(BIN)/python -m benchmarks.honesty
+
+# Controller milliseconds at 100, 1,000 and 10,000 trials, beside Optuna and Ray Tune; about 20 minutes.
+bench-overhead: install
+	$(BIN)/python -m benchmarks.overhead
+
+# GPU seconds until close to the best of a recorded landscape, beside other searches.
+bench-search: install
+	$(BIN)/python -m benchmarks.search
+
+# The same candidates warm and cold on real verl; 25 minutes and more.
+bench-warm: install
+	$(BIN)/python -m autotune.verl_plugin.tiny_job .tiny
+	$(BIN)/python -m benchmarks.warm
 
 clean:
 	rm -rf .venv .tiny

@@ -1,0 +1,1 @@
+"""Recorded landscapes of real jobs, and what reads them."""

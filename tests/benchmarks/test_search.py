@@ -1,0 +1,105 @@
+"""The search benchmark's books: who pays what, what counts as found, and that nothing made up is ever shown."""
+
+import random
+
+import pytest
+
+from benchmarks.landscape.recording import Run, read
+from benchmarks.search import ours, searches
+from benchmarks.search.__main__ import main
+from benchmarks.search.drive import Driver
+from benchmarks.search.track import LaunchCost, Track, score
+from tests.benchmarks.synthetic import DYNAMIC, SEQS, TOKENS, write
+
+
+@pytest.fixture
+def landscape(tmp_path):
+    return read(write(tmp_path))["synthetic"]
+
+
+def tracked(landscape, seed=0, warm_s=None):
+    return Track(landscape, random.Random(seed), LaunchCost(warm_s))
+
+
+def never(track):
+    return False
+
+
+def run(key, outcome="completed"):
+    return Run(outcome, None, None, (1.0, 1.0), (1.0, 1.0), (), (), {}, 60.0, key)
+
+
+def test_a_cold_start_is_paid_by_every_trial():
+    assert [LaunchCost().start_s(run("a")) for _ in range(3)] == [60.0] * 3
+
+
+def test_a_session_is_paid_once_for_its_key_and_again_after_a_failure():
+    cost = LaunchCost(warm_s=5.0)
+    order = [run("a"), run("a"), run("b"), run("a"), run("a", "failed"), run("a"), run("a")]
+    assert [cost.start_s(one) for one in order] == [60.0, 5.0, 60.0, 60.0, 5.0, 60.0, 5.0]
+
+
+def test_random_search_finds_the_best_by_using_everything_up(landscape):
+    track = tracked(landscape)
+    searches.random_search(Driver(track, never), landscape, seed=1)
+    assert track.trials == 24
+    assert track.exact == 24
+    assert track.reached_s < track.spent_s
+    # 24 starts of 60 s, and the steps of the 21 that ran.
+    assert track.spent_s == pytest.approx(24 * 60 + 21 * 6 * 1000 / 210, rel=0.15)
+
+
+def test_a_trial_that_is_stopped_costs_its_steps_so_far(landscape):
+    driver = Driver(tracked(landscape), never)
+    whole = driver.run(landscape.start.params)
+    whole_s = driver.track.spent_s
+    stopped = driver.run(landscape.start.params, lambda step, speed: step < 3)
+    assert (whole.is_complete, stopped.is_complete, stopped.failed) == (True, False, False)
+    assert driver.track.spent_s - whole_s == pytest.approx(60 + 3 * (whole_s - 60) / 6, rel=0.1)
+
+
+def test_a_failure_is_no_guess(landscape):
+    driver = Driver(tracked(landscape), never)
+    told = driver.run({DYNAMIC: False, "actor.micro": 16, SEQS: 64})
+    assert told.failed
+    assert driver.track.found == []
+
+
+def test_the_guess_over_time_starts_from_the_jobs_own(landscape):
+    track = tracked(landscape)
+    driver = Driver(track, never)
+    driver.run({DYNAMIC: True, TOKENS: 1024, SEQS: 256})
+    assert track.speed_at(1.0) == landscape.start.tokens_per_s
+    assert track.speed_at(1e6) == landscape.best
+    assert track.reached_s == track.spent_s
+
+
+def test_the_score_is_one_for_the_best_at_once_and_zero_for_random(landscape):
+    baseline = [tracked(landscape, seed) for seed in range(3)]
+    for seed, track in enumerate(baseline):
+        searches.random_search(Driver(track, never), landscape, seed)
+    at_once = tracked(landscape)
+    at_once.found = [(0.0, landscape.best)]
+    assert score([at_once], baseline, 1000.0) == pytest.approx(1.0)
+    assert score(baseline, baseline, 1000.0) == 0.0
+
+
+@pytest.mark.parametrize("search", [searches.optuna_tpe, searches.sequential_doubling])
+def test_peers_come_close(landscape, search):
+    track = tracked(landscape)
+    search(Driver(track, lambda t: t.reached_s < float("inf") or t.trials >= 100), landscape, 3)
+    assert track.reached_s < float("inf")
+
+
+@pytest.mark.parametrize("warm_s", [None, 5.0])
+def test_ours_comes_close_through_the_products_own_controller(landscape, warm_s):
+    track = tracked(landscape, warm_s=warm_s)
+    ours.climb(track, lambda t: t.reached_s < float("inf"), seed=0, most_trials=40)
+    assert track.reached_s < float("inf")
+    assert track.trials <= 40
+
+
+def test_a_synthetic_landscape_is_refused(tmp_path, capsys):
+    assert main([str(write(tmp_path))]) == 2
+    assert "synthetic" in capsys.readouterr().err
+    assert main([str(tmp_path / "nothing.jsonl")]) == 2
