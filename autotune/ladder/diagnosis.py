@@ -27,6 +27,10 @@ _FALL_FRAC = 0.10
 """An end this far under the peak, as a share of the curve's range, is a fall."""
 _SWING = 0.10
 """Step-to-step swings of this size at a high level (the checklist's +-0.1)."""
+_BAND_SHARE = 0.9
+"""How near to the upper end of the KL band a rising curve is sent."""
+_LEAST_FACTOR = 1.05
+"""Smaller changes of the learning rate drown in the noise of a short run."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,9 @@ def moves(
     found += _kl_under(end_kl, kl_band)
     if not found and _still_rising(rewards):
         sign = "still rising"
-        found.append(CurveMove(_LR, 1.5, sign, "larger steps get further in the same time"))
+        factor = _room(end_kl, kl_band)
+        if factor > _LEAST_FACTOR:
+            found.append(CurveMove(_LR, factor, sign, "larger steps get further in the same time"))
         found += _pull(2.0, sign, "a stronger pull to the reference lets the rise go on for longer")
     return found
 
@@ -153,6 +159,13 @@ def _step_ratio(end_kl: float, kl_band: tuple[float, float]) -> float:
     low, high = kl_band
     middle = math.sqrt(low * high) if low > 0.0 else high / 2.0
     return math.sqrt(middle / max(end_kl, 1e-9))
+
+
+def _room(end_kl: float | None, kl_band: tuple[float, float]) -> float:
+    """How much larger the steps may be without leaving the band, by the rule of `_step_ratio`; at most 1.5."""
+    if end_kl is None:
+        return 1.5
+    return min(math.sqrt(_BAND_SHARE * kl_band[1] / max(end_kl, 1e-9)), 1.5)
 
 
 def _end(values: Sequence[float]) -> float | None:

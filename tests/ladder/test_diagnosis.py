@@ -23,7 +23,8 @@ SWINGING = [0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.9, 0.4, 0.9, 0.4, 0.9, 0.6]
 SMALL_SWINGS = [0.5 + 0.02 * (-1) ** step for step in range(12)]
 FALLING = [0.9 - 0.05 * step for step in range(12)]
 
-RISE = [(LR, 1.5), (KL, 2.0), (KL_PENALTY, 2.0)]
+PULL = [(KL, 2.0), (KL_PENALTY, 2.0)]
+RISE = [(LR, math.sqrt(0.9 * 0.12 / 0.08)), *PULL]
 PEAK = [(CLIP, 0.5), (LR, 0.5)]
 SWING = [(LR, 0.5), (ENTROPY, 2.0)]
 MIDDLE = math.sqrt(0.05 * 0.12)
@@ -40,6 +41,8 @@ def kl_over(kl, factor=2.0):
     ("rewards", "kls", "expected"),
     [
         pytest.param(SLOW_RISE, INSIDE, RISE, id="rising slowly"),
+        pytest.param(SLOW_RISE, [0.05] * 12, [(LR, math.sqrt(0.9 * 0.12 / 0.05)), *PULL], id="more room"),
+        pytest.param(SLOW_RISE, [0.115] * 12, PULL, id="rising, but no room for larger steps"),
         pytest.param(STEEP_RISE, INSIDE, RISE, id="a steep climb is no swing"),
         pytest.param(EARLY_PEAK, INSIDE, PEAK, id="early peak, then fall"),
         pytest.param(FALLING, INSIDE, PEAK, id="falling from the start"),
@@ -61,7 +64,7 @@ def kl_over(kl, factor=2.0):
         ),
         pytest.param([], [], [], id="nothing"),
         pytest.param([0.1, 0.2, 0.3], [], [], id="too short to say"),
-        pytest.param(SLOW_RISE, [], RISE, id="KL not logged"),
+        pytest.param(SLOW_RISE, [], [(LR, 1.5), *PULL], id="KL not logged"),
     ],
 )
 def test_moves(rewards, kls, expected):

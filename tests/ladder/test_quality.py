@@ -26,6 +26,9 @@ from tests.ladder.builders import (
 from tests.ladder.test_diagnosis import EARLY_PEAK, FLAT, MIDDLE, SLOW_RISE, SWINGING
 from tests.search.builders import choice, real, space
 
+ROOM = math.sqrt(0.9 * 0.12 / 0.08)
+"""How much larger the steps may be after a KL of 0.08, as `learned` has it."""
+
 
 def with_(**changes):
     names = {"lr": LR, "kl": KL, "clip": CLIP, "entropy": ENTROPY}
@@ -60,7 +63,7 @@ def test_a_void_baseline_runs_again_and_counts_then():
         (EARLY_PEAK, [0.08], [{CLIP: 0.1}, {LR: 5e-7}]),
         # Entropy 0 has no multiple; the move takes it to its next value.
         (SWINGING, [0.08], [{LR: 5e-7}, {ENTROPY: 0.002}]),
-        (SLOW_RISE, [0.08], [{LR: 1.5e-6}, {KL: 2e-3}]),
+        (SLOW_RISE, [0.08], [{LR: 1e-6 * ROOM}, {KL: 2e-3}]),
         (FLAT, [0.24], [{LR: 1e-6 * math.sqrt(MIDDLE / 0.24)}, {KL: 2e-3}]),
         (FLAT, [0.01], [{LR: 1e-6 * math.sqrt(MIDDLE / 0.01)}, {KL: 3e-4}]),
         (FLAT, [0.08], []),
@@ -82,9 +85,9 @@ def test_moves_start_from_the_best_trial_then_the_second():
         learned(1, with_(lr=2e-6), [r + 0.5 for r in SLOW_RISE]),
         learned(2, with_(lr=5e-7), [r - 0.5 for r in SLOW_RISE]),
     )
-    assert proposed(quality_view(*trials)).params == pytest.approx(with_(lr=3e-6))
-    taken = [trial(3, with_(lr=3e-6)), trial(4, with_(lr=2e-6, kl=2e-3))]
-    assert proposed(quality_view(*trials, *taken)).params == pytest.approx(with_(lr=1.5e-6))
+    assert proposed(quality_view(*trials)).params == pytest.approx(with_(lr=2e-6 * ROOM))
+    taken = [trial(3, with_(lr=2e-6 * ROOM)), trial(4, with_(lr=2e-6, kl=2e-3))]
+    assert proposed(quality_view(*trials, *taken)).params == pytest.approx(with_(lr=1e-6 * ROOM))
 
 
 def test_negative_rewards_are_ranked_like_others():
@@ -92,7 +95,7 @@ def test_negative_rewards_are_ranked_like_others():
     better = learned(1, with_(lr=2e-6), [r - 5.0 for r in SLOW_RISE])
     unmeasured = trial(2, with_(lr=9e-6), completed(), stage=StageName.QUALITY)
     view = quality_view(worse, better, unmeasured)
-    assert proposed(view).params == pytest.approx(with_(lr=3e-6))
+    assert proposed(view).params == pytest.approx(with_(lr=2e-6 * ROOM))
 
 
 def test_a_baseline_that_failed_is_repaired():
@@ -105,7 +108,7 @@ def test_a_baseline_that_failed_is_repaired():
 def test_a_move_that_failed_is_not_taken_back():
     trials = (
         learned(0, FASTEST, SLOW_RISE),
-        trial(1, with_(lr=1.5e-6), failed("kl_drift"), stage=StageName.QUALITY),
+        trial(1, with_(lr=1e-6 * ROOM), failed("kl_drift"), stage=StageName.QUALITY),
         trial(2, with_(kl=2e-3), failed("nan_inf"), stage=StageName.QUALITY),
     )
     assert next_move(quality_view(*trials)) == Sample()
