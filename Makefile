@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test check unit engines install browser clean
-.PHONY: bench-explain bench-forecast bench-honesty bench-overhead bench-search bench-warm
+.PHONY: bench-explain bench-forecast bench-honesty bench-overhead bench-search bench-warm landscape
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -59,6 +59,11 @@ bench-overhead: install
 # GPU seconds until close to the best of a recorded landscape, beside other searches.
 bench-search: install
 	$(BIN)/python -m benchmarks.search
+
+# Adds real runs to the landscape for as many minutes; goes on where it stopped.
+landscape: install
+	$(BIN)/python -m autotune.verl_plugin.tiny_job .tiny
+	$(BIN)/python -m benchmarks.landscape.record
 
 # The same candidates warm and cold on real verl; 25 minutes and more.
 bench-warm: install

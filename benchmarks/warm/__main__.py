@@ -10,19 +10,13 @@ import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from autotune.controller.assembly import open_preparer
 from autotune.job.loading import load_job
-from autotune.job.model import Job
-from autotune.job.paths import JobPaths
-from autotune.records import AttemptEnd, AttemptRole, MetricRow, StageName, Value
-from autotune.trial.launcher import RayLauncher
-from autotune.trial.preparation import Preparer, Refusal
-from autotune.trial.request import AttemptRequest
+from autotune.records import Value
+from benchmarks.real_attempts import RealAttempt, real_attempts
 
 JOB = Path(__file__).resolve().parents[2] / "jobs" / "tiny-cpu.yaml"
 _ACTOR = "actor_rollout_ref.actor"
@@ -80,74 +74,30 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm-only", action="store_true", help="leave the cold attempts out")
     options = parser.parse_args(arguments)
     job = load_job(options.job)
-    candidates = [{**FITTING, **change} for change in CANDIDATES[: options.pairs]]
-    with tempfile.TemporaryDirectory() as folder, open_preparer(job) as preparer:
-        bench = _Bench(job, preparer, Path(folder), options.steps)
-        warm = bench.measure_all(candidates, "warm")
-        cold = [] if options.warm_only else bench.measure_all(candidates, "cold")
-    _report(warm, cold)
-    return 0 if all(one.exit_code == 0 for one in [*warm, *cold]) else 1
+    measured: dict[str, list[Measured]] = {"warm": [], "cold": []}
+    with tempfile.TemporaryDirectory() as folder, real_attempts(job, Path(folder)) as attempts:
+        for word in ("warm",) if options.warm_only else ("warm", "cold"):
+            for number, change in enumerate(CANDIDATES[: options.pairs]):
+                attempt = attempts.run({**FITTING, **change}, steps=options.steps, cold=word == "cold")
+                if attempt.end.exit_code != 0:
+                    print("\n".join(attempt.end.tail), file=sys.stderr)
+                measured[word].append(_measured(attempt))
+                print(_line(word, number, change, measured[word][-1]), flush=True)
+    _report(measured["warm"], measured["cold"])
+    return 0 if all(one.exit_code == 0 for found in measured.values() for one in found) else 1
 
 
-class _Bench:
-    def __init__(self, job: Job, preparer: Preparer, folder: Path, steps: int) -> None:
-        section = job.stage(StageName.SPEED)
-        assert section is not None
-        self._section = section.model_copy(update={"steps": steps})
-        self._job, self._preparer = job, preparer
-        self._paths = JobPaths(folder, job.name)
-
-    def measure_all(self, candidates: Sequence[Mapping[str, Value]], word: str) -> list[Measured]:
-        """Every candidate, one after the other, on a Ray of their own."""
-        launcher = RayLauncher(self._job.resources)
-        try:
-            return [
-                self._measure(launcher, candidate, word, number)
-                for number, candidate in enumerate(candidates)
-            ]
-        finally:
-            launcher.close()
-
-    def _measure(
-        self, launcher: RayLauncher, candidate: Mapping[str, Value], word: str, number: int
-    ) -> Measured:
-        paths = self._paths.attempt(StageName.SPEED, number, 0 if word == "warm" else 1)
-        request = self._preparer.request(
-            self._section, dict(candidate), AttemptRole.MEASURE, paths, f"{word}{number}"
-        )
-        if isinstance(request, Refusal):
-            raise SystemExit(f"{candidate}: {request.cause}")
-        measured = _run(launcher, request if word == "warm" else replace(request, session_key=None))
-        print(_line(word, number, candidate, measured), flush=True)
-        return measured
-
-
-def _run(launcher: RayLauncher, request: AttemptRequest) -> Measured:
-    started_s = time.monotonic()
-    launcher.start(request)
-    rows: list[MetricRow] = []
-    while True:
-        for _attempt_id, event in launcher.poll():
-            if isinstance(event, MetricRow):
-                rows.append(event)
-            if isinstance(event, AttemptEnd):
-                if event.exit_code != 0:
-                    print("\n".join(event.tail), file=sys.stderr)
-                return _measured(time.monotonic() - started_s, rows, event)
-        time.sleep(0.1)
-
-
-def _measured(wall_s: float, rows: Sequence[MetricRow], end: AttemptEnd) -> Measured:
-    steps_s = [row.values.get("timing_s/step") or 0.0 for row in rows]
-    tokens = [row.values.get("perf/total_num_tokens") or 0.0 for row in rows]
-    steady = slice(min(2, len(rows) - 1), None)
+def _measured(attempt: RealAttempt) -> Measured:
+    steps_s = [value or 0.0 for value in attempt.column("timing_s/step")]
+    tokens = [value or 0.0 for value in attempt.column("perf/total_num_tokens")]
+    steady = slice(min(2, len(steps_s) - 1), None)
     return Measured(
-        wall_s=wall_s,
+        wall_s=attempt.wall_s,
         steps_s=sum(steps_s),
         tokens_per_s=sum(tokens[steady]) / max(sum(steps_s[steady]), 1e-9),
-        rewards=tuple(row.values.get("critic/rewards/mean") or 0.0 for row in rows),
-        peak_frac=0.0,
-        exit_code=end.exit_code,
+        rewards=tuple(value or 0.0 for value in attempt.column("critic/rewards/mean")),
+        peak_frac=attempt.verdict.figures.peak_memory_frac or 0.0,
+        exit_code=attempt.end.exit_code,
     )
 
 
@@ -156,7 +106,7 @@ def _line(word: str, number: int, candidate: Mapping[str, Value], one: Measured)
     rewards = " ".join(f"{reward:.2f}" for reward in one.rewards)
     return (
         f"{word} {number:2d}  {one.wall_s:6.1f} s, {one.beyond_steps_s:6.1f} s beyond its steps, "
-        f"{one.tokens_per_s:6.0f} tokens/s, reward {rewards}  {changed}"
+        f"{one.tokens_per_s:6.0f} tokens/s, peak {one.peak_frac:.0%}, reward {rewards}  {changed}"
     )
 
 
@@ -174,6 +124,9 @@ def _report(warm: Sequence[Measured], cold: Sequence[Measured]) -> None:
         beyond_s = statistics.median(one.beyond_steps_s for one in cold)
         result |= {
             "cold_beyond_steps_s": round(beyond_s, 1),
+            "peak_frac_difference_median": round(
+                statistics.median(w.peak_frac - c.peak_frac for w, c in zip(warm, cold, strict=True)), 3
+            ),
             "tokens_per_s_ratio_median": round(statistics.median(ratios), 3),
             "tokens_per_s_ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
             "last_reward_difference_mean": round(statistics.mean(rewards), 4),
