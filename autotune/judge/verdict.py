@@ -53,7 +53,7 @@ def judge_attempt(
         ):
             return Verdict(outcome=Outcome.STOPPED, figures=measured)
         if evidence.stop is not None and evidence.stop.kind in early_end.KINDS:
-            return _ended_early(evidence.stop, evidence, measured, guards)
+            return _ended_early(evidence.stop, evidence, measured, guards, facts)
         failure = classify(evidence)
     found = signs(evidence.rows)
     clean = complete and failure is None
@@ -68,10 +68,16 @@ def judge_attempt(
     return replace(verdict, outcome=_OUTCOMES[failure.group], failure=failure)
 
 
-def _ended_early(stop: GuardStop, evidence: Evidence, measured: Figures, guards: GuardSection) -> Verdict:
-    warnings = tuple(_warnings(evidence, measured, guards, complete=False))
+def _ended_early(
+    stop: GuardStop, evidence: Evidence, measured: Figures, guards: GuardSection, facts: RunFacts
+) -> Verdict:
+    found = signs(evidence.rows)
     return Verdict(
-        outcome=Outcome.ENDED_EARLY, figures=measured, warnings=warnings, reason=as_sentence(stop.reason)
+        outcome=Outcome.ENDED_EARLY,
+        figures=measured,
+        warnings=tuple(_warnings(evidence, measured, guards, facts, found, complete=False)),
+        signs=tuple(sign.name.value for sign in found),
+        reason=as_sentence(stop.reason),
     )
 
 

@@ -162,7 +162,7 @@ def _step_ratio(end_kl: float, kl_band: tuple[float, float]) -> float:
 
 
 def _room(end_kl: float | None, kl_band: tuple[float, float]) -> float:
-    """How much larger the steps may be without leaving the band, by the rule of `_step_ratio`; at most 1.5."""
+    """How much larger the steps may be without leaving the band, as `_step_ratio` has it; at most 1.5."""
     if end_kl is None:
         return 1.5
     return min(math.sqrt(_BAND_SHARE * kl_band[1] / max(end_kl, 1e-9)), 1.5)

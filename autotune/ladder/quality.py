@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from autotune.job.model import QualityStage
 from autotune.job.space_resolution import ResolvedParameter
 from autotune.ladder.diagnosis import CurveMove, moves
@@ -44,7 +46,8 @@ def _noise_frac(view: StageView) -> float:
     figures = base.figures if base else None
     if figures is None or not figures.reward or figures.reward_std is None:
         return LEAST_NOISE_FRAC
-    return max(figures.reward_std / max(figures.steps / 4, 3) ** 0.5 / abs(figures.reward), LEAST_NOISE_FRAC)
+    error = figures.reward_std / math.sqrt(max(figures.steps / 4, 3))
+    return max(error / abs(figures.reward), LEAST_NOISE_FRAC)
 
 
 def _next_diagnosed(view: StageView) -> Candidate | None:

@@ -49,6 +49,8 @@ class ReportData:
     ledger: Ledger
     trials: tuple[StoredTrial, ...]
     device_s: Mapping[int, float]
+    sessions: Mapping[int, str]
+    """Warm session of each trial, by its id in the database."""
     """By trial id."""
     gpus_per_trial: int
     device: str
@@ -86,6 +88,7 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
         ledger=ledger(trials, device_s, status.wall_s, pay_back(speed, gpus, cost_gpu_h)),
         trials=trials,
         device_s=device_s,
+        sessions=store.session_by_trial(),
         gpus_per_trial=gpus,
         device=job.resources.device,
         provenance={name: value for name, value in store.provenance().items() if name != "job"},
@@ -100,8 +103,8 @@ def _no_forecast(_trial_id: int) -> Mapping[str, float]:
 def report_json(data: ReportData) -> dict[str, Any]:
     """The same as plain numbers; trials with the stable fields of `trials --json`."""
     plain = asdict(data)
-    del plain["device_s"]
+    del plain["device_s"], plain["sessions"]
     plain["read_utc"] = utc_text(data.read_utc)
-    plain["trials"] = trials_json(data.trials, data.device_s)
+    plain["trials"] = trials_json(data.trials, data.device_s, data.sessions)
     answer: dict[str, Any] = strict(plain)
     return answer

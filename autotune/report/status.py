@@ -158,7 +158,7 @@ def status_view(status: Status) -> RenderableType:
         table,
         Text(used),
         *ledger_lines(status.ledger, status.pay_back),
-        Text(verdict(status.stages)),
+        Text(verdict(status)),
     )
 
 

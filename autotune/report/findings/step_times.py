@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.judge.figures import STEP_TIME, THROUGHPUT, column
+from autotune.judge.figures import STEP_TIME, THROUGHPUT, column, steady_rows
 from autotune.judge.phases import STEP_PHASES, from_timer
 from autotune.judge.statistics import median
 from autotune.records import MetricRow
@@ -33,7 +33,7 @@ class StepTimes:
 
 
 def step_times(
-    name: str, trials: Sequence[str], runs: Sequence[Sequence[MetricRow]], warmup_steps: int
+    name: str, trials: Sequence[str], runs: Sequence[Sequence[MetricRow]], warmup_steps: int | None
 ) -> StepTimes | None:
     """Times of the runs' steady steps taken together; None where verl logged none.
 
@@ -41,9 +41,9 @@ def step_times(
         name: What people call the configuration.
         trials: Names of the trials that the runs belong to.
         runs: Metric rows by run.
-        warmup_steps: Leading steps of each run that are left out.
+        warmup_steps: Leading steps of each run that are left out; None: found in its step times.
     """
-    rows = [row for run in runs for row in [r for r in run if r.step >= 1][warmup_steps:]]
+    rows = [row for run in runs for row in steady_rows([r for r in run if r.step >= 1], warmup_steps)]
     step_s = median(column(rows, STEP_TIME)) or median(column(rows, f"{TIMER}step"))
     if step_s is None:
         return None

@@ -95,7 +95,7 @@ def _params(trial: StoredTrial, start: Overrides) -> str:
     params = trial.candidate.params
     if params != start and "->" in trial.candidate.origin:
         return ""  # the origin names the change
-    shown = params.items()
+    shown = list(params.items())
     if params != start:
-        shown = [(key, value) for key, value in params.items() if key not in start or start[key] != value]
+        shown = [(key, value) for key, value in shown if key not in start or start[key] != value]
     return "  ".join(f"{short_key(key)}={value_text(value)}" for key, value in shown)
