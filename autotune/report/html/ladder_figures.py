@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from autotune.records import StageName
 from autotune.report.findings.rungs import Rung
-from autotune.report.html.plot import ACCENT, BEFORE, PAPER, axis, figure, limit_line
+from autotune.report.html.plot import ACCENT, BEFORE, INK, PAPER, axis, figure, limit_line
 from autotune.report.report_data import ReportData
 from autotune.report.wording import number, percent
 
@@ -32,13 +32,16 @@ def rung_figure(rung: Rung) -> go.Figure:
             y=[name],
             x=[value or 0.0],
             orientation="h",
+            # What failed is an empty bar: it got that far, and no further.
             marker={
-                "color": colour,
-                "pattern": {"shape": "/" if failed else "", "fgcolor": PAPER, "size": 6, "solidity": 0.25},
+                "color": "rgba(0,0,0,0)" if failed else colour,
+                "line": {"color": colour, "width": 1.5},
             },
-            text=[_label(word(value), rung.before_failure if failed else "")],
+            text=[f"{word(value)}, failed" if failed else word(value)],
             textposition="auto",
             insidetextanchor="start",
+            insidetextfont={"color": INK if failed else PAPER},
+            outsidetextfont={"color": INK},
             hoverinfo="skip",
             showlegend=False,
         )
@@ -61,7 +64,3 @@ def rung_figure(rung: Rung) -> go.Figure:
         shape, note = limit_line(rung.wanted, f"{kind} {word(rung.wanted)}")
         made.update_layout(shapes=[shape], annotations=[note])
     return made
-
-
-def _label(value: str, failure: str) -> str:
-    return f"{value}, {failure}" if failure else value

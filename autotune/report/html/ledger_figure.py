@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from autotune.records import Outcome, StageName
 from autotune.report.findings.ledger import RUNNING
-from autotune.report.html.plot import ACCENT, BAD, BEFORE, MUTED, PAPER, axis, figure
+from autotune.report.html.plot import ACCENT, BAD, BEFORE, MUTED, PAPER, axis, figure, pattern
 from autotune.report.report_data import ReportData
 from autotune.report.wording import number
 
@@ -32,7 +32,7 @@ def ledger_figure(data: ReportData) -> go.Figure | None:
     traces = []
     known = [outcome for outcome in _LOOKS if any(entry.outcome == outcome for entry in entries)]
     for outcome in dict.fromkeys([*known, *(entry.outcome for entry in entries)]):
-        colour, pattern = _LOOKS.get(outcome, _OTHER_LOOK)
+        colour, shape = _LOOKS.get(outcome, _OTHER_LOOK)
         hours = {entry.stage.value: entry.gpu_s / 3600 for entry in entries if entry.outcome == outcome}
         traces.append(
             go.Bar(
@@ -43,7 +43,7 @@ def ledger_figure(data: ReportData) -> go.Figure | None:
                 marker={
                     "color": colour,
                     "line": {"color": PAPER, "width": 1.5},
-                    "pattern": {"shape": pattern, "fgcolor": PAPER, "size": 6, "solidity": 0.25},
+                    "pattern": pattern(shape),
                 },
                 text=[number(round(hours[stage], 3)) if stage in hours else "" for stage in stages],
                 textposition="none",

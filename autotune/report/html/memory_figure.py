@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from autotune.report.html.plot import ACCENT, BEFORE, INK, MUTED, axis, figure, limit_line
+from autotune.report.html.plot import ACCENT, BEFORE, INK, LEGEND_BELOW, MUTED, axis, figure, limit_line
 from autotune.report.report_data import ReportData
 from autotune.report.wording import percent
 
@@ -51,11 +51,11 @@ def memory_figure(data: ReportData) -> go.Figure | None:
     shape, note = limit_line(finding.limit_frac, f"limit {percent(finding.limit_frac)}")
     return figure(
         traces,
-        height=120 + 27 * len(phases),
-        margin={"t": 26, "b": 74},
+        height=134 + 27 * len(phases),
+        margin={"t": 26, "b": 104},
         xaxis=axis(range=[0, max(1.0, highest * 1.03)], tickformat=".0%", nticks=6),
         yaxis=axis(autorange="reversed", categoryorder="array", categoryarray=phases),
-        legend={"orientation": "h", "x": 0, "y": -0.1, "yanchor": "top"},
+        legend=LEGEND_BELOW,
         shapes=[shape],
         annotations=[note],
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
 from autotune.ladder.speed import LEAST_NOISE_FRAC
@@ -33,6 +34,8 @@ from autotune.report.wording import (
     value_text,
 )
 
+_JOINT = re.compile(r"(?<=[A-Za-z])([._])(?=[A-Za-z])")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:GB|s|min|h)\b|%)")
 _TEMPLATES = PackageLoader("autotune.report.html", "templates")
 
 
@@ -42,13 +45,15 @@ def report_html(data: ReportData) -> str:
         loader=_TEMPLATES, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
+        breakable=breakable,
         factor=factor,
-        gigabytes=gigabytes,
+        gigabytes=lambda value_gb: unbroken(gigabytes(value_gb)),
         number=number,
-        percent=percent,
-        seconds=seconds,
+        percent=lambda fraction: unbroken(percent(fraction)),
+        seconds=lambda value_s: unbroken(seconds(value_s)),
         short_key=short_key,
-        signed_percent=signed_percent,
+        signed_percent=lambda fraction: unbroken(signed_percent(fraction)),
+        unbroken=unbroken,
         value=value_text,
     )
     figures = report_figures(data)
@@ -86,6 +91,16 @@ def figures_json(figures: Mapping[str, go.Figure]) -> str:
     """The figures for a `script` element: strict JSON in ASCII in which no tag can begin or end."""
     plain = {name: strict(figure.to_plotly_json()) for name, figure in figures.items()}
     return json.dumps(plain, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def breakable(text: str) -> Markup:
+    """The same, where a line may end after each dot and underscore of a key."""
+    return Markup(_JOINT.sub(r"\1<wbr>", str(escape(text))))
+
+
+def unbroken(text: str) -> str:
+    """The same with spaces before `%` and units at which no line ends."""
+    return _BEFORE_UNIT.sub("\u00a0", text)
 
 
 def _source(environment: Environment, name: str) -> Markup:

@@ -17,6 +17,8 @@ SERIES = tuple(f"var(--series-{index})" for index in range(1, 9))
 """Eight that are told apart in order of lightness as well as of hue."""
 
 ROW_PX = 46
+LEGEND_BELOW = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"}
+"""At the foot of the figure, in as many rows as a narrow page makes of it."""
 
 
 def figure(
@@ -41,16 +43,22 @@ def figure(
 
 def axis(**more: Any) -> dict[str, Any]:
     """An axis with hairlines for a grid; nothing is zoomed, so that a page scrolls under a finger."""
+    title = {"font": {"color": SOFT, "size": 12}, "standoff": 6, **more.pop("title", {})}
     return {
         "gridcolor": LINE,
         "zerolinecolor": LINE,
         "linecolor": LINE,
         "tickfont": {"color": SOFT},
-        "title": {"font": {"color": SOFT}},
+        "title": title,
         "automargin": True,
         "fixedrange": True,
         **more,
     }
+
+
+def pattern(shape: str) -> dict[str, Any]:
+    """A bar's pattern in the paper's colour over its own: what is not told by colour alone."""
+    return {"shape": shape, "fgcolor": PAPER, "fillmode": "overlay", "size": 6, "solidity": 0.25}
 
 
 def row_labels(labels: list[str], *, side: float = 0.0) -> list[dict[str, Any]]:

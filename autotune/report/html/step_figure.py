@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from autotune.judge.phases import STEP_PHASES
 from autotune.report.findings.step_times import OTHER
-from autotune.report.html.plot import MUTED, PAPER, SERIES, axis, figure
+from autotune.report.html.plot import LEGEND_BELOW, MUTED, PAPER, SERIES, axis, figure
 from autotune.report.report_data import ReportData
 from autotune.report.wording import number
 
@@ -24,6 +24,7 @@ PHASE_WORDS = {
     OTHER: "other",
 }
 _BAR_PX = 56
+_LEAST_SHARE = 0.01
 _COLOURS = dict(
     zip(
         ("rollout", "old_log_prob", "ref_log_prob", "update_actor", "weight_sync", "values", "update_critic"),
@@ -41,6 +42,8 @@ def step_figure(data: ReportData) -> go.Figure | None:
     present = {phase for one in times for phase in one.by_phase_s}
     traces = []
     for phase in [*(phase for phase in STEP_PHASES if phase in present), OTHER]:
+        if all(one.by_phase_s.get(phase, 0.0) < _LEAST_SHARE * one.step_s for one in times):
+            continue  # too thin to see; the table has it
         seconds = [one.by_phase_s.get(phase, 0.0) for one in times]
         traces.append(
             go.Bar(
@@ -58,11 +61,11 @@ def step_figure(data: ReportData) -> go.Figure | None:
         )
     return figure(
         traces,
-        height=130 + _BAR_PX * len(times),
-        margin={"t": 8, "b": 90},
+        height=126 + _BAR_PX * len(times),
+        margin={"t": 8, "b": 96},
         barmode="stack",
-        xaxis=axis(title={"text": "seconds of a median step"}, rangemode="tozero"),
+        xaxis=axis(rangemode="tozero", ticksuffix=" s"),
         yaxis=axis(autorange="reversed", gridcolor="rgba(0,0,0,0)"),
         uniformtext={"mode": "hide", "minsize": 11},
-        legend={"orientation": "h", "x": 0, "y": -0.32, "yanchor": "top", "traceorder": "normal"},
+        legend={**LEGEND_BELOW, "traceorder": "normal"},
     )

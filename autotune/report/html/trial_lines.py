@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ class TrialLine:
     cells: tuple[Cell, ...]
 
 
-HEADINGS = ("peak", "tok/s/GPU", "reward", "KL", "time")
+_LONG_KEY = re.compile(r"\b\w+(?:\.[a-zA-Z]\w*){2,}")
 
 
 def trial_lines(data: ReportData) -> tuple[TrialLine, ...]:
@@ -75,7 +76,7 @@ def _line(
         accepted=trial.accepted,
         is_best=trial_name(trial) in best,
         reason=trial_json(trial, spent_s or 0.0)["reason"] or "",
-        origin=trial.candidate.origin,
+        origin=_LONG_KEY.sub(lambda key: short_key(key[0]), trial.candidate.origin),
         params=_params(trial, start.candidate.params),
         cells=(
             Cell(name="peak", text=percent(figures.peak_memory_frac), value=figures.peak_memory_frac),
@@ -95,7 +96,8 @@ def _params(trial: StoredTrial, start: Overrides) -> str:
     params = trial.candidate.params
     if params != start and "->" in trial.candidate.origin:
         return ""  # the origin names the change
-    shown = list(params.items())
-    if params != start:
-        shown = [(key, value) for key, value in shown if key not in start or start[key] != value]
-    return "  ".join(f"{short_key(key)}={value_text(value)}" for key, value in shown)
+    return "  ".join(
+        f"{short_key(key)}={value_text(value)}"
+        for key, value in params.items()
+        if params == start or key not in start or start[key] != value
+    )

@@ -27,8 +27,8 @@ def test_the_rungs_bars_and_goals(studied):
         ("fastest", studied.rungs[1].after),
     ]
     assert speed.layout.shapes[0].x0 == studied.rungs[1].wanted
-    assert figures["rung-survive"].data[0].marker.pattern.shape == "/"
-    assert "oom_gpu_actor_update" in figures["rung-survive"].data[0].text[0]
+    assert figures["rung-survive"].data[0].text[0] == "98 %, failed"
+    assert figures["rung-survive"].data[0].marker.color == "rgba(0,0,0,0)"
 
 
 def test_a_rung_without_a_gain_has_one_bar(studied):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.clock import ManualClock
+from autotune.records import StageName
 from autotune.report.html.page import report_html
 from autotune.report.report_data import ReportData, read_report
 from autotune.store.store import Store
@@ -46,7 +47,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fill_study(store, clock, job, sampled=0, steps=4)
         more, missing = StudyBuilder(store, clock), 1000 - len(store.trials())
         for number in range(3, 3 + missing):
-            more.complete(store.trials()[-1].stage, number, {"a.lr": number}, "sampler", steps=3)
+            more.complete(StageName.QUALITY, number, {"a.lr": number}, "sampler", steps=3)
         assert len(store.trials()) == 1000
         return written(read_report(store, job, clock.utc_now()), folder / "report.html")
 

@@ -6,6 +6,8 @@
   const plots = document.querySelectorAll("[data-figure]");
   const family = getComputedStyle(document.body).fontFamily;
 
+  const spareWidth = 600, spare = 40; /* a legend on one row leaves that much of the room kept for four */
+
   function inColours(value, style) {
     if (Array.isArray(value)) return value.map((item) => inColours(item, style));
     if (value && typeof value === "object") {
@@ -21,6 +23,11 @@
       const spec = inColours(specs[plot.dataset.figure], style);
       spec.layout.font.family = family;
       if (width) spec.layout.width = plot.closest(".rung") ? Math.floor((width - 32) / 3) : width;
+      if (spec.layout.legend.yref === "container" && plot.clientWidth > spareWidth) {
+        spec.layout.height -= spare;
+        spec.layout.margin.b -= spare;
+      }
+      plot.style.minHeight = `${spec.layout.height}px`;
       Plotly.react(plot, spec.data, spec.layout, { responsive: true, displayModeBar: false });
     }
   }
@@ -57,8 +64,7 @@
 
   function matches({ row, text: content }, words) {
     if (stage.value && row.dataset.stage !== stage.value) return false;
-    if (outcome.value === "accepted" && !("accepted" in row.dataset)) return false;
-    if (outcome.value && outcome.value !== "accepted" && row.dataset.outcome !== outcome.value) return false;
+    if (outcome.value && !row.dataset.is.split(" ").includes(outcome.value)) return false;
     return words.every((word) => content.includes(word));
   }
 
@@ -110,8 +116,8 @@
   });
   for (const link of document.querySelectorAll("[data-filter]")) {
     link.addEventListener("click", () => {
-      text.value = link.dataset.filter;
-      stage.value = outcome.value = "";
+      outcome.value = link.dataset.filter;
+      stage.value = text.value = "";
       show();
     });
   }
