@@ -54,7 +54,7 @@ def importances(url: str, job_name: str, stage: StageName) -> Importances:
 def _too_little(complete: Sequence[FrozenTrial]) -> str:
     """Why nothing can be said; empty where it can."""
     if len(complete) < LEAST_TRIALS:
-        return f"completed trials: {len(complete)}; importances want {LEAST_TRIALS} or more"
+        return f"{len(complete)} completed, {LEAST_TRIALS} wanted"
     if len({trial.value for trial in complete}) < 2:
         return "all completed trials have the same objective"
     return ""

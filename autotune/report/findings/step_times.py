@@ -43,7 +43,8 @@ def step_times(
         runs: Metric rows by run.
         warmup_steps: Leading steps of each run that are left out; None: found in its step times.
     """
-    rows = [row for run in runs for row in steady_rows([r for r in run if r.step >= 1], warmup_steps)]
+    steady = [steady_rows([row for row in run if row.step >= 1], warmup_steps) for run in runs]
+    rows = [row for run in steady for row in run]
     step_s = median(column(rows, STEP_TIME)) or median(column(rows, f"{TIMER}step"))
     if step_s is None:
         return None
@@ -61,5 +62,6 @@ def step_times(
         step_s=step_s,
         by_phase_s=by_phase_s,
         tokens_per_step=median(column(rows, TOKENS_PER_STEP)),
-        tokens_per_s_per_gpu=median(column(rows, THROUGHPUT)),
+        # As the ladder takes it: of each run first, then over the runs.
+        tokens_per_s_per_gpu=median(median(column(run, THROUGHPUT)) for run in steady),
     )

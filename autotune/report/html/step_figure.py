@@ -27,7 +27,16 @@ _BAR_PX = 56
 _LEAST_SHARE = 0.01
 _COLOURS = dict(
     zip(
-        ("rollout", "old_log_prob", "ref_log_prob", "update_actor", "weight_sync", "values", "update_critic"),
+        (
+            "rollout",
+            "old_log_prob",
+            "ref_log_prob",
+            "update_actor",
+            "weight_sync",
+            "values",
+            "update_critic",
+            "advantage",
+        ),
         SERIES,
         strict=False,
     )

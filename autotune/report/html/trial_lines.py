@@ -43,6 +43,7 @@ class TrialLine:
     cells: tuple[Cell, ...]
 
 
+_LONG_NUMBER = re.compile(r"\b\d+\.\d{5,}(?:e[+-]?\d+)?")
 _LONG_KEY = re.compile(r"\b\w+(?:\.[a-zA-Z]\w*){2,}")
 
 
@@ -76,7 +77,7 @@ def _line(
         accepted=trial.accepted,
         is_best=trial_name(trial) in best,
         reason=trial_json(trial, spent_s or 0.0)["reason"] or "",
-        origin=_LONG_KEY.sub(lambda key: short_key(key[0]), trial.candidate.origin),
+        origin=_shortened(trial.candidate.origin),
         params=_params(trial, start.candidate.params),
         cells=(
             Cell(name="peak", text=percent(figures.peak_memory_frac), value=figures.peak_memory_frac),
@@ -92,11 +93,17 @@ def _line(
     )
 
 
+def _shortened(origin: str) -> str:
+    """The origin with keys by their last two parts and numbers of at most four digits."""
+    with_keys = _LONG_KEY.sub(lambda key: short_key(key[0]), origin)
+    return _LONG_NUMBER.sub(lambda digits: f"{float(digits[0]):.4g}", with_keys)
+
+
 def _params(trial: StoredTrial, start: Overrides) -> str:
     params = trial.candidate.params
     if params != start and "->" in trial.candidate.origin:
         return ""  # the origin names the change
-    return "  ".join(
+    return ", ".join(
         f"{short_key(key)}={value_text(value)}"
         for key, value in params.items()
         if params == start or key not in start or start[key] != value

@@ -132,7 +132,7 @@ def test_a_column_sorts_both_ways_and_keeps_what_is_missing_last(page: Page, rep
 
 def test_dark_and_light_differ_in_the_figures_too(page: Page, report: Path) -> None:
     opened(page, report)
-    ink = "document.querySelector('[data-figure=steps] .xtitle').style.fill"
+    ink = "document.querySelector('[data-figure=ledger] .xtitle').style.fill"
     light = page.value(ink)
     page.media(dark=True)
     dark = page.value(f"new Promise(done => setTimeout(() => done({ink}), 200))")

@@ -66,7 +66,7 @@ def test_a_confirmed_verdict_is_shown_with_its_intervals(studied):
     )
     confirmed = ConfirmedVerdict(word="better", statement="Better.", measures=(measure,))
     own = without_plotly(report_html(replace(studied, confirmed=confirmed)))
-    assert "+35.0 % to +45.0 %" in own
+    assert "+35.0\u00a0% to +45.0\u00a0%" in own
     assert "if the gain is confirmed" not in own
 
 

@@ -14,8 +14,9 @@ def test_one_line_a_trial_with_what_a_column_sorts_by(studied):
 
 def test_a_trial_shows_what_differs_from_its_stages_start(studied):
     by_name = {line.name: line for line in trial_lines(studied)}
-    assert by_name["speed/0"].params == ("actor.ppo_micro_batch_size_per_gpu=8  rollout.max_num_seqs=16")
+    assert by_name["speed/0"].params == ("actor.ppo_micro_batch_size_per_gpu=8, rollout.max_num_seqs=16")
     assert by_name["speed/2"].params == ""  # its origin names the change
+    assert by_name["speed/2"].origin == "one change from #1: actor.ppo_micro_batch_size_per_gpu 8 -> 16"
     assert by_name["quality/3"].params.startswith("optim.lr=")
 
 
