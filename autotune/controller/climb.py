@@ -13,6 +13,7 @@ from autotune.clock import Clock
 from autotune.controller.flight import Flight
 from autotune.controller.memory_grades import oom_peak_frac
 from autotune.controller.progress import Watcher
+from autotune.controller.stored_events import store_events
 from autotune.controller.wording import outcome_line, users_fault
 from autotune.errors import AutotuneError
 from autotune.job.model import Job, StageSection
@@ -225,6 +226,7 @@ class StageClimb:
         flight.attempt_id, flight.index, flight.role = attempt_id, index, role
         flight.steps, flight.end_asked, flight.rows_weighed = steps_of(self.section, role), False, 0
         flight.evidence, flight.started_s = Evidence(), services.clock.now_s()
+        flight.unwritten, flight.written_s = [], flight.started_s
         self.flights[attempt_id] = flight
         services.launcher.start(request)
         services.store.attempt_is_running(attempt_id, services.clock.utc_now())
@@ -233,7 +235,7 @@ class StageClimb:
         """Takes what a running attempt reported into its evidence, the store and the study's curve."""
         for event in events:
             flight.evidence.add(event)
-        self._services.store.add_events(flight.attempt_id, events, self._services.clock.utc_now())
+        store_events(flight, events, self._services.store, self._services.clock)
         if flight.role is not AttemptRole.MEASURE:
             return
         for row in (event for event in events if isinstance(event, MetricRow)):

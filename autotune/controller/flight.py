@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autotune.judge.evidence import Evidence
 from autotune.ladder.flight import EndedAttempt
-from autotune.records import AttemptRole, Candidate, MetricRow, Overrides
+from autotune.records import AttemptRole, Candidate, Event, MetricRow, Overrides
 
 
 @dataclass(kw_only=True)
@@ -30,5 +30,9 @@ class Flight:
     end_asked: bool = False
     rows_weighed: int = 0
     """Metric rows at which it was last asked whether the trial can still win."""
+    unwritten: list[Event] = field(default_factory=list)
+    """Reported, and not stored yet."""
+    written_s: float = 0.0
+    """When something was stored last, by the controller's clock."""
     rows: list[MetricRow] = field(default_factory=list)
     """Of the latest measuring attempt; a certificate's are no curve of the stage."""
