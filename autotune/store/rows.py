@@ -77,13 +77,8 @@ def device_s_by_trial(session: Session, stage: StageName | None) -> dict[int, fl
 def costs(session: Session) -> list[Cost]:
     """Every trial as the ledger needs it."""
     spent_s = device_s_by_trial(session, None)
-    devices = dict(
-        session.execute(
-            select(AttemptRow.trial_id, func.max(AttemptRow.devices)).group_by(AttemptRow.trial_id)
-        )
-        .tuples()
-        .all()
-    )
+    most = select(AttemptRow.trial_id, func.max(AttemptRow.devices)).group_by(AttemptRow.trial_id)
+    devices = {row[0]: row[1] for row in session.execute(most)}
     found = session.execute(select(TrialRow.id, TrialRow.stage, TrialRow.verdict).order_by(TrialRow.id))
     return [
         Cost(

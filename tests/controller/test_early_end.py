@@ -12,15 +12,15 @@ from autotune.controller.ladder_run import run_ladder
 from autotune.job.paths import AttemptPaths
 from autotune.records import AttemptEnd, AttemptState, Event, GuardStop, Outcome, StageName
 from autotune.trial.supervisor import write_end
-from tests.controller.conftest import MICRO_BATCH, job_of, synthetic_verl, value_of
+from tests.controller.conftest import SEQUENCES, job_of, synthetic_verl, value_of
 
 STAGES = [StageName.SURVIVE, StageName.SPEED]
 
 
-def slow_below_sixteen(request: Any, tree: dict[str, Any]) -> list[Event]:
-    """As the synthetic verl, with small micro batches three times as slow as the survivor's."""
+def slow_with_many_sequences(request: Any, tree: dict[str, Any]) -> list[Event]:
+    """As the synthetic verl, three times as slow with 64 sequences at once."""
     events = synthetic_verl(request, tree)
-    if value_of(tree, MICRO_BATCH) < 16:
+    if value_of(tree, SEQUENCES) == 64:
         for event in events:
             if hasattr(event, "values"):
                 event.values["perf/throughput"] /= 3.0
@@ -34,7 +34,7 @@ def speed_job(results: Path) -> Any:
 
 
 def test_a_hopeless_trial_is_ended_told_as_pruned_and_booked(rig: Any, tmp_path: Path) -> None:
-    with rig(slow_below_sixteen, job=speed_job(tmp_path / "results")) as one:
+    with rig(slow_with_many_sequences, job=speed_job(tmp_path / "results")) as one:
         run_ladder(one.services, one.controller, STAGES)
         trials = one.store.trials(StageName.SPEED)
         ended = [t for t in trials if t.verdict.outcome is Outcome.ENDED_EARLY]
@@ -50,7 +50,7 @@ def test_a_hopeless_trial_is_ended_told_as_pruned_and_booked(rig: Any, tmp_path:
     assert "steady steps" in ended[0].verdict.reason
     assert [stop.kind for stop in stops] == ["slower_than_best"]
     assert told.state is optuna.trial.TrialState.PRUNED
-    assert list(told.intermediate_values.values())[-1] == pytest.approx(100.0 / 3.0, rel=0.5)
+    assert list(told.intermediate_values.values())[-1] == pytest.approx(150.0 / 3.0)
     assert told.user_attrs["outcome"] == "ended_early"
     # A step is a second here, and an end is seen up to a turn late.
     left = sum(8 - t.verdict.figures.steps for t in ended)
@@ -65,7 +65,7 @@ class _Crash(BaseException):
 def test_a_crash_around_the_decision_loses_nothing(rig: Any, tmp_path: Path, writes: int) -> None:
     job = speed_job(tmp_path / "results")
     left = None
-    with rig(slow_below_sixteen, job=job) as one:
+    with rig(slow_with_many_sequences, job=job) as one:
         for name in ("add_events", "end_attempt", "end_trial", "add_trial", "start_attempt"):
             real = getattr(one.store, name)
 
@@ -89,7 +89,7 @@ def test_a_crash_around_the_decision_loses_nothing(rig: Any, tmp_path: Path, wri
         # Their supervisors, whose runner is gone with the controller, were asked and have ended verl.
         for attempt in one.store.running_attempts():
             write_end(AttemptPaths(Path(attempt.folder)), AttemptEnd(at_s=5.0, exit_code=1, asked=True))
-    with rig(slow_below_sixteen, job=job) as two:
+    with rig(slow_with_many_sequences, job=job) as two:
         run_ladder(two.services, two.controller, STAGES)
         trials = two.store.trials()
         attempts = [a for t in trials for a in two.store.attempts(t.id)]

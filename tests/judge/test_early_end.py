@@ -109,7 +109,7 @@ def climbing(slope, steps=20):
 
 
 ORDERED = [climbing(slope) for slope in (0.01, 0.015, 0.02, 0.025, 0.03, 0.035)]
-CROSSING = [[0.6 - 0.05 * k + 0.02 * k * step / 3 for step in range(20)] for k in range(6)]
+CROSSING = [[0.6 + 0.05 * k * (step / 14 - 1) for step in range(20)] for k in range(6)]
 
 
 def test_a_curve_far_behind_ends_where_ranks_agree():

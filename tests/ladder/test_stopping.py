@@ -50,7 +50,9 @@ def test_trials_ended_by_others_and_single_changes_are_no_dry_ones():
     changed = ran(3, {**SURVIVOR, "micro": 4}, 900.0, origin="one change from #0: micro 2 -> 4")
     void = trial(2, {**SURVIVOR, "share": 0.9}, failed("port_conflict"))
     lost = trial(4, {**SURVIVOR, "share": 0.8}, failed("oom_gpu_actor_update"))
-    view = speed_view(ran(0, SURVIVOR, 1000.0), sampled(1, 900.0), void, changed, lost)
+    view = speed_view(
+        ran(0, SURVIVOR, 1000.0, origin="survivor, repeated"), sampled(1, 900.0), void, changed, lost
+    )
     assert history(view, NOISE).dry == 2
 
 

@@ -254,5 +254,5 @@ def test_a_configuration_made_from_an_earlier_one_is_what_composing_gives(settin
 
 def test_faults_are_told_all_at_once_however_it_is_composed():
     with pytest.raises(VerlConfigError) as caught:
-        of({"trainer.total_training_steps": "many", "data.nonsense": 1, f"{ACTOR}.use_dynamic_bsz": "maybe"})
+        of({"trainer.total_epochs": "many", "data.nonsense": 1, f"{ACTOR}.use_dynamic_bsz": "maybe"})
     assert len(caught.value.faults) == 3
