@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check unit engines install browser clean
-.PHONY: bench-explain bench-forecast bench-honesty bench-overhead bench-search bench-warm landscape
+.PHONY: demo test check unit engines install browser clean landscape
+.PHONY: bench-explain bench-extensions bench-forecast bench-honesty bench-overhead bench-search bench-warm
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -69,6 +69,10 @@ landscape: install
 bench-warm: install
 	$(BIN)/python -m autotune.verl_plugin.tiny_job .tiny
 	$(BIN)/python -m benchmarks.warm
+
+# Seven cold trials of real verl, about 20 minutes on two quiet cores.
+bench-extensions: install
+	$(BIN)/python -m benchmarks.extensions
 
 clean:
 	rm -rf .venv .tiny

@@ -254,7 +254,7 @@ class StageClimb:
     def settle(self, flight: Flight, end: AttemptEnd, *, stopped: str | None) -> None:
         """Judges an attempt that ended and does what follows from it."""
         services = self._services
-        verdict = self.judged(flight.evidence, flight.steps)
+        verdict = self.judged(flight.evidence, flight.steps, flight.overrides)
         if stopped is not None and flight.evidence.stop is None and end.asked:
             verdict = replace(verdict, outcome=Outcome.STOPPED, failure=None)
         device_s = (services.clock.now_s() - flight.started_s) * services.job.resources.gpus_per_trial
@@ -270,15 +270,16 @@ class StageClimb:
         flight.attempts.append(EndedAttempt(flight.role, verdict, end.session_number > 0))
         self.proceed(flight, stopped=stopped)
 
-    def judged(self, evidence: Evidence, steps: int) -> Verdict:
-        """The verdict on an attempt that was asked for `steps`."""
+    def judged(self, evidence: Evidence, steps: int, overrides: Overrides) -> Verdict:
+        """The verdict on an attempt that was asked for `steps` with `overrides` over the job's own."""
+        flat = {**self._services.preparer.resolve(self._carried).flat, **overrides}
         warmup = self.section.warmup_steps
         return judge_attempt(
             evidence,
             steps_asked=steps,
             warmup_steps=None if warmup is None else min(warmup, max(steps - 1, 0)),
             guards=self._services.job.guards,
-            facts=run_facts(self._services.preparer.resolve(self._carried).flat, self._services.job),
+            facts=run_facts(flat, self._services.job),
         )
 
     def proceed(self, flight: Flight, *, stopped: str | None = None) -> None:

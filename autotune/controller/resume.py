@@ -100,7 +100,7 @@ def _end_interrupted(
     stops = [event for event in services.store.events(attempt.attempt_id) if isinstance(event, GuardStop)]
     evidence = Evidence.from_events([*stops, *events])
     adopted = not end.lost and (bool(stops) or not end.asked)
-    verdict = climb.judged(evidence, steps) if adopted else _interrupted(evidence, steps)
+    verdict = climb.judged(evidence, steps, flight.overrides) if adopted else _interrupted(evidence, steps)
     services.store.end_attempt(
         attempt.attempt_id,
         end=end,

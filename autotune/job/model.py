@@ -129,7 +129,7 @@ class GuardSection(Section):
 
 
 class ExtensionSection(Section):
-    """Opt-in changes to verl itself, by autotune's plugin; docs/extensions.md says what each is worth."""
+    """Opt-in changes to verl itself, by autotune's plugin; jobs/extensions.md says what each is worth."""
 
     length_bucketing: Union[bool, Literal["search"]] = False
     """Fixed-size micro batches hold samples of similar length. `search`: stage speed finds out."""

@@ -1,5 +1,8 @@
 """Adaptive clipping on real torch tensors, plain and sharded."""
 
+import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -65,3 +68,43 @@ def test_the_step_comes_after_and_returns_what_verl_returns():
 def test_what_cannot_be_clipped_by_units_is_refused(engine, reason):
     with pytest.raises(ValueError, match=reason):
         clipping_first(lambda engine: 0.0, 0.1)(engine)
+
+
+SHARDED = """
+import json, sys
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from autotune.verl_plugin.adaptive_clipping import clip
+rank, file = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
+mesh = init_device_mesh("cpu", (2,))
+def shard(weights, gradient):
+    made = torch.nn.Parameter(distribute_tensor(torch.tensor(weights), mesh, [Shard(0)]))
+    made.grad = distribute_tensor(torch.tensor(gradient), mesh, [Shard(0)])
+    return made
+both = [shard([[3.0, 4.0]] * 3, [[6.0, 8.0], [0.03, 0.04], [6.0, 8.0]]), shard([3.0, 4.0], [3.0, 0.0])]
+clip(both, 0.1)
+print(json.dumps([one.grad.full_tensor().tolist() for one in both]))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.verl
+def test_sharded_parameters_are_clipped_as_whole_ones(tmp_path):
+    environment = {"PYTHONPATH": ":".join(path for path in sys.path if path), "GLOO_SOCKET_IFNAME": "lo"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHARDED, str(rank), str(tmp_path / "meeting")],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    told = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], told[0][1][-2000:]
+    # Three rows lie on two ranks unevenly; the vector is cut in two and still one unit.
+    for output, _ in told:
+        matrix, vector = json.loads(output.splitlines()[-1])
+        assert matrix == [pytest.approx([0.3, 0.4]), pytest.approx([0.03, 0.04]), pytest.approx([0.3, 0.4])]
+        assert vector == pytest.approx([0.5, 0.0])
