@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from autotune.job.model import GuardSection
-from autotune.judge import phases
+from autotune.judge import early_end, phases
 from autotune.judge.evidence import Evidence
 from autotune.judge.kinds import FailureKind, hang_kind
 from autotune.judge.statistics import finite, slope
@@ -89,7 +89,8 @@ def spare_s(stop: GuardStop, evidence: Evidence) -> float | None:
     Figures are read between steps of a process that works; after silence or a failing device it is not to
     be trusted. Twice the slowest step seen, since the stop may come just after a step began.
     """
-    if not is_figure_kind(stop.kind) or stop.kind == FailureKind.OOM_GPU_LEAK:
+    works = is_figure_kind(stop.kind) or stop.kind in early_end.KINDS
+    if not works or stop.kind == FailureKind.OOM_GPU_LEAK:
         return None
     steps_s = finite([row.values.get("timing_s/step") for row in evidence.rows])
     return 2.0 * max(steps_s, default=0.0) + SPARE_S

@@ -31,8 +31,23 @@ class Cost:
     """The most that one of its attempts held."""
 
 
-def ledger(costs: Iterable[Cost], *, saved_by_warmth_gpu_s: float = 0.0) -> Ledger:
-    """The books over all trials of a job; entries in climbing order, then by outcome."""
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What one attempt took until its first step."""
+
+    start_s: float
+    is_warm: bool
+    """A session that others had used was there."""
+    devices: int = 1
+
+
+def ledger(costs: Iterable[Cost], starts: Iterable[Start] = ()) -> Ledger:
+    """The books over all trials of a job; entries in climbing order, then by outcome.
+
+    Args:
+        costs: Every trial.
+        starts: Every attempt that came to its first step.
+    """
     kept = list(costs)
     sums: dict[tuple[StageName, str], tuple[int, float]] = {}
     for cost in kept:
@@ -48,8 +63,17 @@ def ledger(costs: Iterable[Cost], *, saved_by_warmth_gpu_s: float = 0.0) -> Ledg
         ),
         saved_by_early_end_gpu_s=sum(map(_not_made_gpu_s, kept)),
         saved_by_rejection_gpu_s=_refused_gpu_s(kept),
-        saved_by_warmth_gpu_s=saved_by_warmth_gpu_s,
+        saved_by_warmth_gpu_s=_warm_gpu_s(list(starts)),
     )
+
+
+def _warm_gpu_s(starts: list[Start]) -> float:
+    """What warm starts took less than this job's cold ones did, at their median."""
+    cold_s = [start.start_s for start in starts if not start.is_warm]
+    if not cold_s:
+        return 0.0
+    usual_s = statistics.median(cold_s)
+    return sum(max(usual_s - start.start_s, 0.0) * start.devices for start in starts if start.is_warm)
 
 
 def _not_made_gpu_s(cost: Cost) -> float:

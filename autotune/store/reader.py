@@ -142,7 +142,7 @@ class StoreReader:
     def ledger(self) -> Ledger:
         """Device time by stage and outcome, and what was not spent."""
         with self._database.reading() as session:
-            return ledger(rows.costs(session))
+            return ledger(rows.costs(session), rows.starts(session))
 
     def wall_s(self) -> float:
         """Seconds that controllers worked on this job, over all resumptions."""

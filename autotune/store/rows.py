@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from autotune.judge.ledger import Cost
+from autotune.judge.ledger import Cost, Start
 from autotune.records import AttemptRole, AttemptState, StageName
 from autotune.store.codec import candidate_from_text, end_from_text, from_text, verdict_from_text
 from autotune.store.stored import StoredAttempt, StoredTrial
@@ -89,6 +89,22 @@ def costs(session: Session) -> list[Cost]:
         )
         for trial_id, stage, verdict in found
     ]
+
+
+def starts(session: Session) -> list[Start]:
+    """Every attempt that came to its first step, as the ledger needs it."""
+    found = session.execute(
+        select(AttemptRow.ending, AttemptRow.verdict, AttemptRow.devices).where(
+            AttemptRow.ended_utc.is_not(None)
+        )
+    )
+    made = []
+    for ending, verdict, devices in found:
+        start_s = None if verdict is None else verdict_from_text(verdict).figures.start_s
+        if start_s is not None:
+            is_warm = ending is not None and end_from_text(ending).session_number > 0
+            made.append(Start(start_s=start_s, is_warm=is_warm, devices=devices))
+    return made
 
 
 def stored_trial(row: TrialRow) -> StoredTrial:

@@ -176,6 +176,7 @@ def test_an_ended_attempt_needs_no_guard_and_a_decision_is_told_again():
         ("hang_rollout", False),
         ("oom_gpu_leak", False),
         ("wall_limit", False),
+        ("slower_than_best", True),
     ],
 )
 def test_only_a_process_that_works_is_spared(kind, spared):

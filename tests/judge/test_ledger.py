@@ -2,7 +2,7 @@
 
 import pytest
 
-from autotune.judge.ledger import Cost, ledger, pay_back
+from autotune.judge.ledger import Cost, Start, ledger, pay_back
 from autotune.records import Figures, LedgerEntry, Outcome, StageName, StageResult, Verdict
 
 SURVIVE, SPEED = StageName.SURVIVE, StageName.SPEED
@@ -90,3 +90,14 @@ def test_a_slower_result_never_pays_back():
 @pytest.mark.parametrize("results", [{}, result(None, 5.0), result(5.0, None), result(1.0, 2.0, step_s=None)])
 def test_without_figures_there_is_nothing_to_say(results):
     assert pay_back(BOOKS, results, gpus=1) is None
+
+
+def test_warm_starts_save_what_cold_ones_of_this_job_take():
+    starts = [
+        Start(start_s=100.0, is_warm=False, devices=8),
+        Start(start_s=120.0, is_warm=False, devices=8),
+        Start(start_s=2.0, is_warm=True, devices=8),
+        Start(start_s=150.0, is_warm=True, devices=8),  # it had to build a new engine
+    ]
+    assert ledger([], starts).saved_by_warmth_gpu_s == 8 * (110.0 - 2.0)
+    assert ledger([], starts[2:]).saved_by_warmth_gpu_s == 0.0
