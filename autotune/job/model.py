@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from autotune.job.space import SearchSpace
@@ -264,26 +264,21 @@ class FinishSection(Section):
 class FinishStage(StageSection):
     """The finish as its runs see it; made from the stored plan, never read from a job file."""
 
-    _plan: FinishPlan = PrivateAttr()
-
-    @property
-    def plan(self) -> FinishPlan:
-        """What was settled before the first run."""
-        return self._plan
+    validation: bool = True
+    """Whether each run validates after its last step."""
 
     @classmethod
     def of(cls, job: Job, plan: FinishPlan) -> FinishStage:
         """The section of `plan`, inside the memory limit of the job's last stage."""
         last = job.stage(job.stage_names()[-1])
         assert last is not None
-        section = cls(
+        return cls(
             search_space=SearchSpace.model_construct(name="finish", parameters={}),
             steps=plan.steps,
             trials=2 * plan.pairs + 1,
             peak_memory_frac=last.peak_memory_frac,
+            validation=plan.validation,
         )
-        section._plan = plan
-        return section
 
 
 class StorageSection(Section):

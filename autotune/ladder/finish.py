@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from autotune.job.model import FinishStage
 from autotune.judge.comparison import REWARD, SPEED, VALIDATION, Pair, comparisons, is_worse
 from autotune.judge.drift import machine_drift
 from autotune.ladder.finish_words import statement
@@ -236,5 +235,5 @@ def _why(trial: TrialView) -> str:
 
 
 def _plan(view: StageView) -> FinishPlan:
-    assert isinstance(view.section, FinishStage)
-    return view.section.plan
+    assert view.plan is not None
+    return view.plan

@@ -11,7 +11,7 @@ from autotune.job.model import StageSection
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.judge.drift import Drift
 from autotune.judge.run_figures import RunFigures
-from autotune.records import Candidate, Figures, Outcome, StageName, Verdict
+from autotune.records import Candidate, Figures, FinishPlan, Outcome, StageName, Verdict
 from autotune.search.moves import is_among
 from autotune.search.points import Points, point_key
 
@@ -61,6 +61,8 @@ class StageView:
     trials: tuple[TrialView, ...] = ()
     first: tuple[Candidate, ...] = field(default=())
     """Candidates carried over from the stage before; the best one is the baseline."""
+    plan: FinishPlan | None = None
+    """Of the finish: what was settled before its first run."""
 
     @property
     def start(self) -> Candidate:

@@ -180,7 +180,7 @@ def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPath
         "trainer.default_local_dir": str(paths.root.absolute() / "checkpoints"),
         "data.seed": section.seed,
     }
-    if isinstance(section, FinishStage) and section.plan.validation:
+    if isinstance(section, FinishStage) and section.validation:
         # verl validates after the last step, whatever the frequency is, once there is one.
         overrides["trainer.test_freq"] = section.steps
     if role is AttemptRole.CERTIFICATE:

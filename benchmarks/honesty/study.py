@@ -111,8 +111,8 @@ def _search(replay: Replay, gain: float, section: SpeedStage) -> StageView:
 
 
 def _confirm(replay: Replay, true_gain: float, plan: FinishPlan) -> StageView:
-    section = FinishStage(search_space=_ANY_SPACE, steps=plan.steps, trials=2 * plan.pairs + 1, plan=plan)
-    view = StageView(stage=StageName.FINISH, section=section, space=_SPACE)
+    section = FinishStage(search_space=_ANY_SPACE, steps=plan.steps, trials=2 * plan.pairs + 1)
+    view = StageView(stage=StageName.FINISH, section=section, space=_SPACE, plan=plan)
     while isinstance(move := strategy.next_move(view), Propose):
         planted = true_gain if move.candidate.origin == Arm.WINNER.value else 0.0
         verdict, rows = _trial(replay, planted, section)

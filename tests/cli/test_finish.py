@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,6 @@ import pytest
 
 from autotune.cli.app import exit_code_of
 from autotune.clock import ManualClock
-from autotune.job.loading import job_hash, load_job
 from autotune.ladder import finish
 from autotune.records import FinishOutcome, StageName
 from autotune.store.store import Store
@@ -27,10 +28,11 @@ def finished(climbed_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path / "job")
 
     def end(outcome: str) -> None:
-        job = load_job(Path("played.yaml"))
         clock = ManualClock()
-        identity = {"job_name": job.name, "job_hash": job_hash(job)}
-        with Store.open("sqlite:///results/played.db", **identity, version="test") as store:
+        with closing(sqlite3.connect("results/played.db")) as database:
+            name, job_hash = database.execute("SELECT job_name, job_hash FROM autotune_job").fetchone()
+        url = "sqlite:///results/played.db"
+        with Store.open(url, job_name=name, job_hash=job_hash, version="test") as store:
             winner = store.stage_results()[StageName.QUALITY].overrides
             store.plan_finish(plan(winner=winner), clock.utc_now())
             verdict = finish.verdict(view_of(*ran_pairs(3, gain=0.3), winner=winner))

@@ -55,10 +55,9 @@ def view_of(*trials, **of_plan):
         search_space=SearchSpace.model_construct(name="finish", parameters={}),
         steps=made.steps,
         trials=2 * made.pairs + 1,
-        plan=made,
     )
     numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials))
-    return StageView(stage=StageName.FINISH, section=section, space=space(), trials=numbered)
+    return StageView(stage=StageName.FINISH, section=section, space=space(), trials=numbered, plan=made)
 
 
 def ran(arm, seed, speed=1000.0, **more):
