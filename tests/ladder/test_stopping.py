@@ -70,11 +70,12 @@ def test_speed_finishes_with_the_reason():
             [("micro", 4), ("micro", 1), ("dynamic", True), ("share", 0.6), ("share", 0.4)]
         )
     ]
-    view = speed_view(*view.trials, *tried, trials=100, patience=12, baseline_repeats=1)
+    section = {"trials": 100, "baseline_repeats": 1, "baseline_every": None}
+    view = speed_view(*view.trials, *tried, patience=12, **section)
     assert speed_move(view) == Finish(
         "12 sampled trials in a row brought no gain over the noise (patience 12)"
     )
-    assert speed_move(speed_view(*view.trials, trials=100, patience=13, baseline_repeats=1)) == Sample()
+    assert speed_move(speed_view(*view.trials, patience=13, **section)) == Sample()
 
 
 def test_quality_finishes_too():

@@ -112,7 +112,7 @@ def sampled(view, chance):
     return Candidate(params=point(view.space, choose), origin="sampler")
 
 
-@pytest.mark.parametrize("stage", StageName)
+@pytest.mark.parametrize("stage", STAGES)
 @settings(max_examples=40, deadline=None)
 @given(slots=st.integers(1, 4), seed=st.integers(0, 10_000))
 def test_a_stage_comes_to_its_end(stage, slots, seed):
@@ -126,7 +126,8 @@ def test_a_stage_comes_to_its_end(stage, slots, seed):
     assert not any(is_among(params, others[:place]) for place, params in enumerate(others))
     if stage is StageName.SPEED:
         repeats = [t for t in counted if view.is_start(t)]
-        assert len(repeats) == view.section.baseline_repeats
+        more = len(view.trials) // view.section.baseline_every
+        assert view.section.baseline_repeats <= len(repeats) <= view.section.baseline_repeats + more
 
 
 @pytest.mark.parametrize("seed", range(5))
