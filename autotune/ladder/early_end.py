@@ -8,7 +8,7 @@ from __future__ import annotations
 from autotune.job.model import QualityStage, SpeedStage
 from autotune.judge import early_end
 from autotune.judge.evidence import Evidence
-from autotune.judge.figures import THROUGHPUT, column
+from autotune.judge.figures import THROUGHPUT, column, steady_rows
 from autotune.judge.guards import REWARD
 from autotune.ladder import speed
 from autotune.ladder.view import StageView, TrialView
@@ -42,7 +42,10 @@ def _slower(view: StageView, evidence: Evidence, steps: int) -> str | None:
     best = best_speed(view)
     if best is None:
         return None
-    steady = column(evidence.rows[view.section.warmup_steps :], THROUGHPUT)
+    warmup = view.section.warmup_steps
+    # With few steps the rule may not see the warm-up yet, and a slow first step must not end a trial.
+    rows = evidence.rows[1:] if warmup is None else evidence.rows
+    steady = column(steady_rows(rows, warmup), THROUGHPUT)
     return early_end.slower_than_best(steady, steps - evidence.steps, best)
 
 

@@ -32,6 +32,13 @@ def test_a_slow_trial_ends_once_its_steady_steps_say_so():
     assert stop.at_s == reported(100.0, 500.0, 505.0).rows[-1].at_s
 
 
+def test_a_slow_first_step_is_nobodys_fault():
+    """Where the warm-up is found by its times, the first step is left out while there are few."""
+    slow_start = reported(100.0, 1000.0, 1005.0)
+    assert speed_stop(slow_start, warmup_steps=None) is None
+    assert speed_stop(reported(100.0, 500.0, 505.0), warmup_steps=None) is not None
+
+
 @pytest.mark.parametrize(
     ("evidence", "changes"),
     [
