@@ -342,6 +342,8 @@ class Comparison:
     low: float
     high: float
     """The interval of `gain`."""
+    claimed: float
+    """What is said of `gain` where it is called better: less its share of luck, never below `low`."""
     reference: float
     """Mean of the reference's runs."""
     winner: float

@@ -23,9 +23,9 @@ _AGAINST: Mapping[Arm, str] = {
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """`tokens/s +32.1 % [+25.0, +39.5]`, `reward +0.012 [-0.020, +0.044]`."""
+    """`tokens/s +32.1 % [+25.0, +39.5]`, `reward +0.012 [-0.020, +0.044]`: claimed gain and interval."""
     name = _NAMES[comparison.metric]
-    gain, low, high = comparison.gain, comparison.low, comparison.high
+    gain, low, high = comparison.claimed, comparison.low, comparison.high
     if comparison.metric == SPEED:
         return f"{name} {100 * gain:+.1f} % [{100 * low:+.1f}, {100 * high:+.1f}]"
     unit = " GB" if comparison.metric == MEMORY else ""

@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from autotune.job.model import FinishSection
@@ -15,13 +16,16 @@ from benchmarks.honesty.study import Study, run_study
 
 _MOST_FALSE_CLAIMS = 0.05
 _MOST_BIAS = 0.02
+_LEAST_CLAIMS = 0.05
+"""Share of studies that claim a gain below which their few claims say little of a bias."""
+_NOTHING = (0.0,)
 _GAINS = (0.0, 0.05, 0.10, 0.30)
 
 
 def main(arguments: list[str]) -> int:
     """Prints the table, then one JSON line; 0 where false claims and bias keep their limits."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.honesty", description=__doc__)
-    parser.add_argument("--studies", type=int, default=400, help="studies of each line")
+    parser.add_argument("--studies", type=int, default=200, help="studies of each line")
     parser.add_argument("--trials", type=int, default=16, help="trials of the search in each study")
     parser.add_argument("--steps", type=int, default=8, help="steps of a trial of the search")
     parser.add_argument("--finish-steps", type=int, default=15, help="steps of a run of the finish")
@@ -35,12 +39,13 @@ def main(arguments: list[str]) -> int:
     print(_HEADER)
     started = time.perf_counter()
     lines = []
-    for noise in (
-        Noise("as recorded", sigma),
-        Noise("doubled", 2 * sigma),
-        Noise("machine drifts", sigma, drift_frac=-0.5),
+    for noise, gains in (
+        (Noise("as recorded", sigma), _GAINS),
+        (Noise("a quarter of it", sigma / 4), _GAINS),
+        (Noise("twice as much", 2 * sigma), _NOTHING),
+        (Noise("machine drifts", sigma, drift_frac=-0.5), _NOTHING),
     ):
-        for place, gain in enumerate(_GAINS):
+        for place, gain in enumerate(gains):
             replays = (Replay(runs, noise, seed=place * 100_000 + index) for index in range(options.studies))
             studies = [
                 run_study(replay, gain, trials=options.trials, steps=options.steps, section=section)
@@ -49,7 +54,7 @@ def main(arguments: list[str]) -> int:
             lines.append(_summary(noise, gain, studies))
             print(_line(lines[-1]), flush=True)
     false_claims = max(line["claims"] for line in lines if line["planted"] == 0.0)
-    biases = [line["bias"] for line in lines if line["planted"] and line["noise"] == "as recorded"]
+    biases = [line["bias"] for line in lines if line["planted"] and line["claims"] >= _LEAST_CLAIMS]
     bias = max((abs(bias) for bias in biases if bias is not None), default=None)
     result = {
         "benchmark": "honesty",
@@ -68,8 +73,8 @@ def main(arguments: list[str]) -> int:
 
 
 _HEADER = (
-    f"{'noise':14s} {'planted':>7s} {'search says':>11s} {'found':>6s} {'better':>6s} {'not b.':>6s} {'inconc.':>7s} "
-    f"{'claimed':>7s} {'bias':>6s} {'all':>6s} {'runs':>5s}"
+    f"{'noise':15s} {'planted':>7s} {'search says':>11s} {'better':>6s} {'not better':>10s} {'inconclusive':>12s} "
+    f"{'claimed':>7s} {'bias':>6s} {'uncorrected':>11s} {'of all':>6s} {'runs':>5s}"
 )
 
 
@@ -77,34 +82,38 @@ def _summary(noise: Noise, gain: float, studies: list[Study]) -> dict[str, Any]:
     """Shares over all studies; the gain of those that claim one, and how far it is from the winner's own."""
     outcomes = [study.verdict.outcome.value for study in studies]
     claims = [study for study in studies if study.claims]
-    compared = [study for study in studies if study.claimed_gain is not None]
     return {
         "noise": noise.name,
         "planted": gain,
-        "searched_gain": round(statistics.fmean(study.searched_gain for study in studies), 4),
-        "winner_is_planted": round(sum(study.true_gain > 0 for study in studies) / len(studies), 4),
-        "claims": round(len(claims) / len(studies), 4),
-        "not_better": round(outcomes.count("not better") / len(studies), 4),
-        "inconclusive": round(outcomes.count("inconclusive") / len(studies), 4),
-        "claimed_gain": _rounded([study.claimed_gain or 0.0 for study in claims]),
-        "bias": _rounded([(study.claimed_gain or 0.0) - study.true_gain for study in claims]),
-        "bias_of_all": _rounded([(study.claimed_gain or 0.0) - study.true_gain for study in compared]),
-        "finish_runs": round(statistics.fmean(study.runs for study in studies), 1),
+        "searched_gain": _mean([study.searched_gain for study in studies]),
+        "claims": len(claims) / len(studies),
+        "not_better": outcomes.count("not better") / len(studies),
+        "inconclusive": outcomes.count("inconclusive") / len(studies),
+        "claimed_gain": _mean([study.claimed_gain for study in claims]),
+        "bias": _mean([_off(study.claimed_gain, study) for study in claims]),
+        "bias_uncorrected": _mean([_off(study.estimate, study) for study in claims]),
+        "bias_of_all_estimates": _mean([_off(study.estimate, study) for study in studies]),
+        "finish_runs": _mean([float(study.runs) for study in studies]),
     }
 
 
-def _rounded(values: list[float]) -> float | None:
-    return round(statistics.fmean(values), 4) if values else None
+def _off(gain: float | None, study: Study) -> float | None:
+    return None if gain is None else gain - study.true_gain
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(statistics.fmean(known), 4) if known else None
 
 
 def _line(line: dict[str, Any]) -> str:
-    def share(name: str, digits: int = 0) -> str:
+    def share(name: str, digits: int = 1) -> str:
         return "-" if line[name] is None else f"{line[name]:.{digits}%}"
 
     return (
-        f"{line['noise']:14s} {share('planted'):>7s} {share('searched_gain', 1):>11s} {share('winner_is_planted'):>6s} "
-        f"{share('claims', 1):>6s} {share('not_better'):>6s} {share('inconclusive'):>7s} {share('claimed_gain', 1):>7s} "
-        f"{share('bias', 1):>6s} {share('bias_of_all', 1):>6s} {line['finish_runs']:5.1f}"
+        f"{line['noise']:15s} {share('planted', 0):>7s} {share('searched_gain'):>11s} {share('claims'):>6s} "
+        f"{share('not_better'):>10s} {share('inconclusive'):>12s} {share('claimed_gain'):>7s} {share('bias'):>6s} "
+        f"{share('bias_uncorrected'):>11s} {share('bias_of_all_estimates'):>6s} {line['finish_runs']:5.1f}"
     )
 
 

@@ -7,6 +7,7 @@ acceptance, `stage_result`, and the finish's moves and verdict. Only launching i
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autotune.job.model import FinishSection, FinishStage, GuardSection, SpeedStage, StageSection
@@ -23,6 +24,7 @@ from autotune.records import (
     Arm,
     AttemptEnd,
     Candidate,
+    Comparison,
     FinishOutcome,
     FinishPlan,
     FinishVerdict,
@@ -34,8 +36,6 @@ from autotune.records import (
 from benchmarks.honesty.replay import Replay
 
 _KNOBS, _CHOICES = ("a", "b", "c", "d"), (1, 2, 3, 4)
-PLANTED = ("b", 3)
-"""The one value that matters, where a gain is planted."""
 _SPACE = ResolvedSpace(
     name="honesty",
     parameters=tuple(
@@ -55,7 +55,7 @@ class Study:
     searched_gain: float
     """The winner's gain by the search's own figures, as a tuner without a finish would tell it."""
     true_gain: float
-    """What was planted in the winner; 0 where the winner is any other configuration."""
+    """What was planted in the winner; 0 where the winner is the start itself."""
     runs: int
     """Runs of the finish."""
 
@@ -66,12 +66,23 @@ class Study:
 
     @property
     def claimed_gain(self) -> float | None:
-        """The finish's estimate; None where it was not run."""
-        return next((c.gain for c in self.verdict.comparisons if c.metric == SPEED), None)
+        """The gain that the verdict claims; None where it claims none."""
+        return self._speed(lambda comparison: comparison.claimed) if self.claims else None
+
+    @property
+    def estimate(self) -> float | None:
+        """The finish's plain estimate, whatever the verdict is; None where nothing was compared."""
+        return self._speed(lambda comparison: comparison.gain)
+
+    def _speed(self, what: Callable[[Comparison], float]) -> float | None:
+        return next((what(c) for c in self.verdict.comparisons if c.metric == SPEED), None)
 
 
 def run_study(replay: Replay, gain: float, *, trials: int, steps: int, section: FinishSection) -> Study:
-    """One study in a space where one value brings `gain`, or nothing matters (0)."""
+    """One study in a space where every change of the start brings `gain`, or nothing matters (0).
+
+    So the winner has the gain, however blind the search is, and what is measured is the finish.
+    """
     view = _search(replay, gain, SpeedStage(search_space=_ANY_SPACE, steps=steps, trials=trials))
     result = acceptance.stage_result(
         view,
@@ -149,7 +160,7 @@ def _plan(winner: Overrides, section: FinishSection, seed: int) -> FinishPlan:
 
 
 def _is_planted(params: Overrides) -> bool:
-    return params.get(f"knob.{PLANTED[0]}") == PLANTED[1]
+    return dict(params) != _SPACE.user_params()
 
 
 def _any_untried(view: StageView, chance: random.Random) -> Candidate:

@@ -122,6 +122,7 @@ compared = st.builds(
     gain=floats,
     low=floats,
     high=floats,
+    claimed=floats,
     reference=floats,
     winner=floats,
     outcome=st.sampled_from(FinishOutcome),
