@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from autotune.clock import Clock
 from autotune.controller.flight import Flight
-from autotune.controller.memory_grades import oom_peak_frac
+from autotune.controller.memory import MemoryForecasts
 from autotune.controller.progress import Watcher
 from autotune.controller.stored_events import store_events
 from autotune.controller.wording import outcome_line, users_fault
@@ -49,7 +49,7 @@ from autotune.search.study import StageStudy
 from autotune.search.telling import Telling, telling
 from autotune.store.store import Store
 from autotune.trial.launcher import Launcher
-from autotune.trial.preparation import Preparer, Refusal, steps_of
+from autotune.trial.preparation import Preparer, Refusal, attempt_overrides, steps_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +105,13 @@ class StageClimb:
         self._best_objective: float | None = None
         self._overrides: dict[int, Overrides] = {}
         self._open: list[Flight] = []
+        self._memory = MemoryForecasts(services.job, stage, services.store, services.watcher)
         stored = services.store.trials()
-        self._told_before = sum(trial.ended_utc is not None for trial in stored if trial.stage is not stage)
+        self._told_before = sum(
+            trial.verdict is not None and trial.verdict.outcome is not Outcome.REJECTED
+            for trial in stored
+            if trial.stage is not stage
+        )
         self._booked_device_s = services.store.device_s()
 
     def view(self) -> StageView:
@@ -137,11 +142,11 @@ class StageClimb:
         return self._best_objective
 
     def told(self) -> int:
-        """Trials of this stage that ended."""
+        """Trials of this stage that ran and ended."""
         return self._told
 
     def trials_told(self) -> int:
-        """Trials that ended, over all stages."""
+        """Trials that ran and ended, over all stages."""
         return self._told_before + self._told
 
     def device_s(self) -> float:
@@ -158,8 +163,8 @@ class StageClimb:
         """The sampler's proposal; None where the space is used up."""
         return self._study.sampled(self.view().tried)
 
-    def start(self, candidate: Candidate) -> None:
-        """Opens a trial and launches its first attempt."""
+    def start(self, candidate: Candidate) -> bool:
+        """Opens a trial and launches its first attempt; False where it was rejected before."""
         number = self._study.ask(candidate)
         overrides = self._overrides_of(candidate)
         now = self._services.clock.utc_now()
@@ -168,11 +173,13 @@ class StageClimb:
         self.know(TrialView(number=number, candidate=candidate), overrides)
         self._services.watcher.say(f"{self.stage.value} #{number}: {candidate.origin}")
         self.launch(flight, AttemptRole.MEASURE)
+        return self._views[number].verdict is None
 
     def know(self, view: TrialView, overrides: Overrides) -> None:
         """Takes a trial into the stage's view, from `start` or from the database, in order of numbers."""
         before = self._views.get(view.number)
-        self._told += view.verdict is not None and (before is None or before.verdict is None)
+        is_news = before is None or before.verdict is None
+        self._told += is_news and view.verdict is not None and not view.is_rejected
         if view.is_complete and view.objective is not None:
             best = self._best_objective
             self._best_objective = view.objective if best is None else max(best, view.objective)
@@ -212,6 +219,13 @@ class StageClimb:
         if isinstance(request, Refusal):
             self._reject(flight, role, request)
             return
+        if index == 0 and self.stage is not StageName.FINISH:  # both of its arms have to run
+            settings = attempt_overrides(self.section, flight.overrides, role, paths)
+            flat = services.preparer.resolve(settings).flat
+            hopeless = self._memory.before_launch(self.view(), flight, flat)
+            if hopeless is not None:
+                self.tell(flight, hopeless)
+                return
         if alone:
             request = replace(request, session_key=None)
         services.store.start_attempt(
@@ -302,6 +316,7 @@ class StageClimb:
         """Ends the trial in the store, then in Optuna; a crash between is mended on resumption."""
         view = self._judged(flight, verdict)
         self.know(view, flight.overrides)
+        self._memory.learn(flight, verdict)
         told = self.telling_of(view)
         self._services.store.end_trial(
             flight.trial_id,
@@ -317,11 +332,11 @@ class StageClimb:
     def telling_of(self, view: TrialView) -> Telling:
         """What Optuna is to be told of an ended trial."""
         assert view.verdict is not None
-        peak_frac = oom_peak_frac(view, self._views.values(), self._flat)
+        expected = self._memory.expected_frac(view, self._views.values(), self._flat)
         return telling(
             view.verdict,
             objective=view.objective,
-            constraints=constraints(self.stage, self.section, view.verdict, predicted_peak_frac=peak_frac),
+            constraints=constraints(self.stage, self.section, view.verdict, expected_frac=expected),
             accepted=view.accepted,
             origin=view.candidate.origin,
         )

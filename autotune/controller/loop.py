@@ -156,7 +156,8 @@ class Controller:
                     return True
             if candidate is None:
                 return False
-            climb.start(candidate)
+            if not climb.start(candidate):
+                return False  # it took no slot; what runs is looked at before the next proposal
         return False
 
     def _show(self, climb: StageClimb) -> None:

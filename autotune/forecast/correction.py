@@ -3,7 +3,8 @@
 Model: measured = (1 + scale) * predicted + offset + noise. Scale and offset are Gaussian with mean zero
 before anything is measured, so the raw forecast is the starting point; each measurement updates them in
 closed form (Bayesian linear regression with two weights). All phases share one offset's prior but learn
-apart, because their errors have different causes.
+apart, because their errors have different causes. A trial that ran out of memory measured no peak but a
+bound under it; the weights then take the moments of the normal distribution cut off at that bound.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class MeasuredPeak:
     predicted_gb: float
     """By the uncorrected forecast."""
     measured_gb: float
+    is_bound: bool = False
+    """It ran out of memory there: the peak would have been over `measured_gb`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +87,36 @@ class _Weights:
     def after(self, predicted_gb: float, measured_gb: float, noise_variance: float) -> _Weights:
         """The weights with one more measurement (one step of the Kalman filter)."""
         mean, variance = self.at(predicted_gb)
+        total = variance + noise_variance
+        return self._moved(predicted_gb, (measured_gb - mean) / total, 1.0 / total)
+
+    def above(self, predicted_gb: float, bound_gb: float, noise_variance: float) -> _Weights:
+        """The weights once the peak is known to be over `bound_gb`: moments of a truncated normal."""
+        mean, variance = self.at(predicted_gb)
+        total = variance + noise_variance
+        place = (bound_gb - mean) / math.sqrt(total)
+        hazard = _hazard(place)
+        return self._moved(predicted_gb, hazard / math.sqrt(total), hazard * (hazard - place) / total)
+
+    def _moved(self, predicted_gb: float, surprise: float, certainty: float) -> _Weights:
+        """The weights moved along what a peak at `predicted_gb` says of them."""
         towards_scale = predicted_gb * self.scale_variance + self.covariance
         towards_offset = predicted_gb * self.covariance + self.offset_variance
-        total = variance + noise_variance
-        surprise = (measured_gb - mean) / total
         return _Weights(
             self.scale + towards_scale * surprise,
             self.offset + towards_offset * surprise,
-            self.scale_variance - towards_scale**2 / total,
-            self.covariance - towards_scale * towards_offset / total,
-            self.offset_variance - towards_offset**2 / total,
+            self.scale_variance - towards_scale**2 * certainty,
+            self.covariance - towards_scale * towards_offset * certainty,
+            self.offset_variance - towards_offset**2 * certainty,
         )
+
+
+def _hazard(place: float) -> float:
+    """Density over upper tail of the standard normal; its asymptote where the tail is too small."""
+    tail = 0.5 * math.erfc(place / math.sqrt(2.0))
+    if tail < 1e-12:
+        return place + 1.0 / place
+    return math.exp(-0.5 * place**2) / math.sqrt(2.0 * math.pi) / tail
 
 
 @dataclass(frozen=True)
@@ -107,12 +129,17 @@ class Correction:
     _by_phase: Mapping[str, _Weights] = field(default_factory=dict)
 
     def learn(self, peaks: Iterable[MeasuredPeak]) -> Correction:
-        """This with more measurements; the order does not matter."""
+        """This with more measurements.
+
+        Their order does not matter, but for bounds: what they say depends on what is known by then, so
+        they come last, in the order given.
+        """
         by_phase, number = dict(self._by_phase), self.measurements
         noise = self._noise_variance()
-        for peak in peaks:
+        for peak in sorted(peaks, key=lambda one: one.is_bound):
             before = by_phase.get(peak.phase, self._prior())
-            by_phase[peak.phase] = before.after(peak.predicted_gb, peak.measured_gb, noise)
+            move = before.above if peak.is_bound else before.after
+            by_phase[peak.phase] = move(peak.predicted_gb, peak.measured_gb, noise)
             number += 1
         return Correction(self.capacity_gb, self.beliefs, number, by_phase)
 

@@ -49,8 +49,8 @@ class PhasePeak:
 
     @property
     def largest_term(self) -> str:
-        """Name of the term that takes most."""
-        return max(self.terms, key=lambda name: self.terms[name])
+        """Name of the term that takes most; empty where nothing is held."""
+        return max(self.terms, key=lambda name: self.terms[name], default="")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.forecast.engine_shape import EngineShape
+from autotune.forecast.engine_shape import EngineShape, actor_shape, critic_shape
 from autotune.forecast.keys import ACTOR, CRITIC, REFERENCE, ROLLOUT, Flat, count, number, switch
 from autotune.forecast.lengths import Lengths, fullest_tokens, limits
 
@@ -84,6 +84,14 @@ def micro_batch(flat: Flat, phase: str, shape: EngineShape, lengths: Lengths) ->
     return MicroBatch(
         tokens=tokens / shape.ranks_of_a_sample, sequence_tokens=longest, accumulates=tokens < whole
     )
+
+
+def largest_micro_batch_tokens(flat: Flat, phase: str, gpus: int) -> float | None:
+    """Tokens of the largest micro batch that `phase` may ever see; None where it has no micro batch."""
+    if phase not in _SIZES:
+        return None
+    shape = (critic_shape if phase in ("update_critic", "values") else actor_shape)(flat, gpus)
+    return micro_batch(flat, phase, shape, Lengths.at_limit(flat)).tokens
 
 
 def share_samples(flat: Flat, phase: str, shape: EngineShape) -> float:

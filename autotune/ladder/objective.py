@@ -11,6 +11,8 @@ _REJECTED = 1.0
 """Constraint of a configuration that verl refuses: there is no measure of how wrong it is."""
 _UNGRADED = 0.1
 """Constraint of a failure without a size (hang, NaN)."""
+_BARELY_OVER_FRAC = 1.02
+"""Least peak, as a share of the device, of what ran out of memory: that it did not fit is certain."""
 
 
 def objective(stage: StageName, verdict: Verdict) -> float | None:
@@ -49,31 +51,51 @@ def intermediate(stage: StageName, values: Mapping[str, float | None], step: int
 
 
 def constraints(
-    stage: StageName, section: StageSection, verdict: Verdict, *, predicted_peak_frac: float | None = None
+    stage: StageName,
+    section: StageSection,
+    verdict: Verdict,
+    *,
+    expected_frac: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Named constraints, feasible when <= 0, graded by how far the trial is from the limit.
+
+    `memory_<phase>` is the phase's peak over the stage's limit, less one, whether it was measured or,
+    where nothing could be measured, is expected.
 
     Args:
         stage: The stage.
         section: Its limits.
         verdict: The judge's word.
-        predicted_peak_frac: For an OOM, the memory model's unclipped peak as a share of the device.
+        expected_frac: Unclipped peaks that the forecast expects, by phase, as shares of the device.
     """
     limit = section.peak_memory_frac
-    found = {
-        f"memory_{phase}": peak / limit - 1.0 for phase, peak in verdict.figures.peak_by_phase_frac.items()
-    }
+    peaks = {**verdict.figures.peak_by_phase_frac, **_expected_peaks(verdict, expected_frac or {})}
+    found = {f"memory_{phase}": peak / limit - 1.0 for phase, peak in peaks.items()}
     failure = verdict.failure
-    if failure is not None and verdict.outcome is Outcome.FAILED:
-        if failure.kind.startswith("oom_") and predicted_peak_frac is not None:
-            found[f"memory_{failure.phase}"] = predicted_peak_frac / limit - 1.0
-        else:
+    if failure is not None and not _is_oom(verdict):
+        if verdict.outcome is Outcome.FAILED:
             found[failure.kind] = _UNGRADED
-    if failure is not None and verdict.outcome is Outcome.REJECTED:
-        found[failure.kind] = _REJECTED
+        elif verdict.outcome is Outcome.REJECTED:
+            found[failure.kind] = _REJECTED
     if stage is StageName.QUALITY and isinstance(section, QualityStage) and verdict.figures.kl is not None:
         low, high = section.kl_band
         found["kl_over_band"] = verdict.figures.kl / high - 1.0
         if low > 0.0:
             found["kl_under_band"] = 1.0 - verdict.figures.kl / low
     return found
+
+
+def _is_oom(verdict: Verdict) -> bool:
+    """Ran out of memory, or was rejected because it would have."""
+    known = verdict.outcome in (Outcome.FAILED, Outcome.REJECTED)
+    return known and verdict.failure is not None and verdict.failure.kind.startswith("oom_")
+
+
+def _expected_peaks(verdict: Verdict, expected_frac: Mapping[str, float]) -> dict[str, float]:
+    """What stands for peaks that nobody measured: of the phase that ran out, or of a trial never launched."""
+    failure = verdict.failure
+    if failure is None or not _is_oom(verdict):
+        return {}
+    over = max(expected_frac.get(failure.phase, 0.0), _BARELY_OVER_FRAC)
+    others = expected_frac if verdict.outcome is Outcome.REJECTED else {}
+    return {**others, failure.phase: over}

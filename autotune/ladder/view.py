@@ -15,6 +15,9 @@ from autotune.records import Candidate, Figures, FinishPlan, Outcome, StageName,
 from autotune.search.moves import is_among
 from autotune.search.points import Points, point_key
 
+_PROPOSED_AT_MOST = 5
+"""Times the stage's trials that candidates are proposed: it ends although nearly all are rejected."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialView:
@@ -44,6 +47,11 @@ class TrialView:
             Outcome.USER_FAULT,
             Outcome.STOPPED,
         )
+
+    @property
+    def is_rejected(self) -> bool:
+        """Refused before launch: it cost nothing."""
+        return self.verdict is not None and self.verdict.outcome is Outcome.REJECTED
 
     @property
     def is_complete(self) -> bool:
@@ -105,9 +113,15 @@ class StageView:
         return tuple(trial for trial in self.trials if trial.verdict is not None)
 
     @property
+    def launched(self) -> tuple[TrialView, ...]:
+        """Trials that cost something: all but the rejected ones."""
+        return tuple(trial for trial in self.trials if not trial.is_rejected)
+
+    @property
     def is_full(self) -> bool:
-        """Whether the stage's trials are used up."""
-        return len(self.trials) >= self.section.trials
+        """Whether the stage's trials are used up; rejected ones do not count, up to a multiple of them."""
+        trials = self.section.trials
+        return len(self.launched) >= trials or len(self.trials) >= _PROPOSED_AT_MOST * trials
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,12 @@ class StageStatus:
         return "open" if self.trials else "waiting"
 
     @property
+    def launched(self) -> int:
+        """Trials that count against the limit: all but those rejected before launch."""
+        outcomes = [trial.verdict.outcome for trial in self.trials if trial.verdict]
+        return len(self.trials) - outcomes.count(Outcome.REJECTED)
+
+    @property
     def accepted(self) -> tuple[int, ...]:
         """Numbers of the accepted trials: best first once the stage has ended."""
         if self.result is not None:
@@ -142,7 +148,7 @@ def status_view(status: Status) -> RenderableType:
         table.add_row(
             stage.stage.value,
             stage.state,
-            _of(len(stage.trials), stage.planned),
+            _of(stage.launched, stage.planned),
             " ".join(str(trial) for trial in stage.accepted) or ABSENT,
             ABSENT if met is None else Text("met", "green") if met else Text("not met", "yellow"),
             _best_text(stage.best),
@@ -201,7 +207,7 @@ def _gpu_hours(status: Status) -> float:
 
 
 def _trials(status: Status) -> int:
-    return sum(len(stage.trials) for stage in status.stages) + len(status.finish_trials)
+    return sum(stage.launched for stage in status.stages) + len(status.finish_trials)
 
 
 def _of(used: float, limit: float | None) -> str:

@@ -12,8 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.errors import Fault, InputError
+from autotune.forecast.rejection import Judgement
 from autotune.job.paths import AttemptPaths
 from autotune.records import AttemptRole, Figures, MetricRow, Verdict
+from autotune.report.forecast_against_measured import against_measured, against_measured_json
 from autotune.report.sparkline import sparkline
 from autotune.report.tables import outcome_text, trial_json, trial_name, utc_text
 from autotune.report.wording import ABSENT, gigabytes, number, percent, seconds, strict
@@ -43,6 +45,8 @@ class TrialPage:
     attempts: tuple[StoredAttempt, ...]
     rows: tuple[MetricRow, ...]
     """Metric rows of the last measuring attempt that has any."""
+    forecast: Judgement | None
+    """What was expected of its memory before the launch."""
     files: tuple[Path, ...]
     """The last attempt's files, those that exist."""
 
@@ -80,6 +84,7 @@ def read_trial_page(store: StoreReader, trial: StoredTrial) -> TrialPage:
         device_s=store.device_s_by_trial().get(trial.id, 0.0),
         attempts=tuple(attempts),
         rows=tuple(rows),
+        forecast=store.forecast(trial.id),
         files=_files(attempts[-1]) if attempts else (),
     )
 
@@ -96,6 +101,7 @@ def trial_page_json(page: TrialPage) -> dict[str, Any]:
         "steps": figures.steps,
         "steps_asked": figures.steps_asked,
         "peak_by_phase_frac": figures.peak_by_phase_frac,
+        "forecast": against_measured_json(page.forecast, page.trial.verdict),
         "overrides": page.trial.overrides,
         "curves": {key: _curve(page.rows, key) for _, key in CURVES if _curve(page.rows, key)},
         "attempts": [_attempt_json(attempt) for attempt in page.attempts],
@@ -114,6 +120,9 @@ def trial_page(page: TrialPage) -> RenderableType:
     parts += _section("figures", _figures(page.trial.verdict))
     parts += _section("curves", _curves(page.rows))
     parts += _section("peak memory by phase", _peaks(page.trial.verdict))
+    parts += _section(
+        "memory, forecast against measured", against_measured(page.forecast, page.trial.verdict)
+    )
     parts += _section("attempts", _attempts(page.attempts))
     parts += _section("files", [Text(f"  {path}") for path in page.files])
     return Group(*parts)

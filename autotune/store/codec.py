@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from autotune.forecast.rejection import Judgement, PhaseForecast
 from autotune.records import (
     Arm,
     AttemptEnd,
@@ -59,6 +60,12 @@ def verdict_from_text(text: str) -> Verdict:
         signs=tuple(value.get("signs", ())),
         reason=value.get("reason", ""),  # absent in databases of before there was one
     )
+
+
+def judgement_from_text(text: str) -> Judgement:
+    """The forecast's judgement that `to_text` was given."""
+    value = from_text(text)
+    return Judgement(**{**value, "phases": tuple(PhaseForecast(**phase) for phase in value["phases"])})
 
 
 def end_from_text(text: str) -> AttemptEnd:

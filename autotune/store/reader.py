@@ -9,6 +9,7 @@ from sqlalchemy import inspect, select
 from sqlalchemy.orm import Session
 
 from autotune.errors import Fault, StoreError
+from autotune.forecast.rejection import Judgement
 from autotune.judge.ledger import ledger
 from autotune.records import (
     AttemptState,
@@ -27,13 +28,14 @@ from autotune.store.codec import (
     finish_plan_from_text,
     finish_verdict_from_text,
     from_text,
+    judgement_from_text,
     stage_result_from_text,
 )
 from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import stored_job_name
 from autotune.store.observations import read_events, read_metric_rows
 from autotune.store.stored import StoredAttempt, StoredTrial
-from autotune.store.tables import AttemptRow, FinishRow, JobRow, StageResultRow
+from autotune.store.tables import AttemptRow, FinishRow, ForecastRow, JobRow, StageResultRow
 
 LIVE = (AttemptState.STARTING.value, AttemptState.RUNNING.value)
 """States of an attempt whose processes may still be there."""
@@ -100,6 +102,12 @@ class StoreReader:
         """The trial's attempts in the order of their start."""
         with self._database.reading() as session:
             return rows.attempts(session, AttemptRow.trial_id == trial_id)
+
+    def forecast(self, trial_id: int) -> Judgement | None:
+        """What was expected of the trial's memory at its launch; None where no forecast could be made."""
+        with self._database.reading() as session:
+            row = session.get(ForecastRow, trial_id)
+            return None if row is None else judgement_from_text(row.judgement)
 
     def running_attempts(self) -> list[StoredAttempt]:
         """All attempts whose end is not stored: what may still live after a crash."""

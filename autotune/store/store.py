@@ -16,6 +16,7 @@ from pathlib import Path
 from sqlalchemy import select, update
 
 from autotune.errors import Fault, StoreError
+from autotune.forecast.rejection import Judgement
 from autotune.records import (
     AttemptEnd,
     AttemptRole,
@@ -36,7 +37,7 @@ from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import check, claim
 from autotune.store.observations import write_events
 from autotune.store.reader import LIVE, StoreReader
-from autotune.store.tables import AttemptRow, FinishRow, JobRow, StageResultRow, TrialRow
+from autotune.store.tables import AttemptRow, FinishRow, ForecastRow, JobRow, StageResultRow, TrialRow
 
 
 class Store(StoreReader):
@@ -108,6 +109,24 @@ class Store(StoreReader):
             session.add(row)
             session.flush()
             return row.id
+
+    def add_forecast(self, trial_id: int, judgement: Judgement) -> None:
+        """Stores what is expected of a trial before its launch; a trial judged again replaces it.
+
+        Raises:
+            ValueError: no such trial, or it has ended.
+        """
+        with self._database.writing() as session:
+            if rows.trial_row(session, trial_id).ended_utc is not None:
+                raise ValueError(f"a forecast of trial {trial_id} comes too late: it has ended")
+            session.merge(
+                ForecastRow(
+                    trial_id=trial_id,
+                    phase=judgement.phase,
+                    probability_of_oom=judgement.probability_of_oom,
+                    judgement=to_text(judgement),
+                )
+            )
 
     def start_attempt(
         self,

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from sqlalchemy import DateTime, Dialect, ForeignKey, Index, Text, TypeDecorator, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised by one with every change that an older autotune could not read."""
 
 
@@ -76,6 +76,18 @@ class TrialRow(Base):
     accepted: Mapped[bool] = mapped_column(default=False)
     pruned: Mapped[bool] = mapped_column(default=False)
     verdict: Mapped[str | None]
+
+
+class ForecastRow(Base):
+    """What the memory forecast said of a trial before its launch."""
+
+    __tablename__ = "autotune_forecasts"
+
+    trial_id: Mapped[int] = mapped_column(ForeignKey("autotune_trials.id"), primary_key=True)
+    phase: Mapped[str]
+    """The worst one; repeats the judgement's, for queries."""
+    probability_of_oom: Mapped[float]
+    judgement: Mapped[str]
 
 
 class AttemptRow(Base):

@@ -75,7 +75,7 @@ class Preparer:
         attempt_id: str,
     ) -> AttemptRequest | Refusal:
         """The request of one attempt, checked by our constraints and by verl's own validation."""
-        settings = {**overrides, **section.overrides, **trial_overrides(section, role, paths)}
+        settings = attempt_overrides(section, overrides, role, paths)
         try:
             config = self.resolve(settings)
         except VerlConfigError as error:
@@ -165,6 +165,13 @@ def certificate_steps(section: StageSection) -> int:
 def steps_of(section: StageSection, role: AttemptRole) -> int:
     """Steps that an attempt of this role is asked for."""
     return section.steps if role is AttemptRole.MEASURE else certificate_steps(section)
+
+
+def attempt_overrides(
+    section: StageSection, overrides: Overrides, role: AttemptRole, paths: AttemptPaths
+) -> dict[str, Value]:
+    """Everything over the job's own configuration that an attempt runs with."""
+    return {**overrides, **section.overrides, **trial_overrides(section, role, paths)}
 
 
 def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPaths) -> dict[str, Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,6 +89,57 @@ def job_of(results: Path, **changes: Any) -> Job:
         },
     }
     return Job.model_validate({**sections, **changes})
+
+
+def job_of_known_model(folder: Path, **changes: Any) -> Job:
+    """The same job with a model whose memory can be forecast, on workers of 1 GB.
+
+    Its vocabulary is so large that a micro batch of 32 is hopeless and one of 8 is not.
+    """
+    model = {
+        "model_type": "qwen2",
+        "num_hidden_layers": 1,
+        "hidden_size": 8,
+        "intermediate_size": 8,
+        "num_attention_heads": 1,
+        "vocab_size": 1_200_000,
+        "tie_word_embeddings": True,
+    }
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "model" / "config.json").write_text(json.dumps(model))
+    overrides = {**verl_overrides(), "actor_rollout_ref.model.path": str(folder / "model")}
+    resources = {"device": "cpu", "cpu": {"worker_memory_cap_gb": 1.0}}
+    return job_of(folder / "results", **{"verl": {"overrides": overrides}, "resources": resources, **changes})
+
+
+class Crash(BaseException):
+    """Stands for kill -9: nothing after it is carried out."""
+
+
+def crash_after(store: Store, writes: int) -> None:
+    """Lets the controller die once the store has carried out so many writes."""
+    left = writes
+    methods = (
+        "add_trial",
+        "add_forecast",
+        "start_attempt",
+        "attempt_is_running",
+        "add_events",
+        "end_attempt",
+        "end_trial",
+    )
+    for name in methods:
+        real = getattr(store, name)
+
+        def crashing(*args: Any, _real: Any = real, **kwargs: Any) -> Any:
+            nonlocal left
+            answer = _real(*args, **kwargs)
+            left -= 1
+            if left == 0:
+                raise Crash
+            return answer
+
+        setattr(store, name, crashing)
 
 
 def configuration(text: str) -> dict[str, Any]:

@@ -25,7 +25,16 @@ from autotune.records import (
     StageName,
 )
 from autotune.trial.supervisor import write_end
-from tests.controller.conftest import LR, MICRO_BATCH, AgreeableValidator, job_of, synthetic_verl, value_of
+from tests.controller.conftest import (
+    LR,
+    MICRO_BATCH,
+    AgreeableValidator,
+    Crash,
+    crash_after,
+    job_of,
+    synthetic_verl,
+    value_of,
+)
 
 STAGES = RUNGS
 
@@ -116,28 +125,11 @@ def test_stop_ends_the_running_trial_and_leaves_it_open(rig: Any) -> None:
     assert numbers == list(range(len(numbers)))
 
 
-class _Crash(BaseException):
-    """Stands for kill -9: nothing after it is carried out."""
-
-
 @pytest.mark.parametrize("writes", range(1, 30, 2))
 def test_a_crash_after_any_write_loses_nothing_and_repeats_nothing(rig: Any, writes: int) -> None:
-    left = writes
-    methods = ("add_trial", "start_attempt", "attempt_is_running", "add_events", "end_attempt", "end_trial")
     with rig() as one:
-        for name in methods:
-            real = getattr(one.store, name)
-
-            def crashing(*args: Any, _real: Any = real, **kwargs: Any) -> Any:
-                nonlocal left
-                answer = _real(*args, **kwargs)
-                left -= 1
-                if left == 0:
-                    raise _Crash
-                return answer
-
-            setattr(one.store, name, crashing)
-        with pytest.raises(_Crash):
+        crash_after(one.store, writes)
+        with pytest.raises(Crash):
             run_ladder(one.services, one.controller, [StageName.SURVIVE])
         ended = [t for t in one.store.trials() if t.ended_utc is not None]
     with rig() as two:
@@ -260,11 +252,11 @@ def test_a_guard_ends_a_drifting_trial(rig: Any) -> None:
 def test_a_guards_decision_outlives_a_crash(rig: Any) -> None:
     with rig(drifting) as one:
 
-        def crash(attempt_id: str, reason: str) -> None:
-            raise _Crash
+        def crash(attempt_id: str, reason: str, spare_s: float | None = None) -> None:
+            raise Crash
 
         one.launcher.end = crash
-        with pytest.raises(_Crash):
+        with pytest.raises(Crash):
             run_ladder(one.services, one.controller, [StageName.SURVIVE])
         (attempt,) = one.store.running_attempts()
     # Meanwhile the supervisor, whose runner is gone with the controller, was asked and has ended verl.

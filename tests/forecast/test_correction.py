@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import pytest
 
@@ -41,6 +42,41 @@ def test_the_order_of_measurements_does_not_matter():
 def test_far_from_what_was_measured_it_is_less_sure():
     learned = Correction(80.0).learn([MeasuredPeak(phase="p", predicted_gb=20.0, measured_gb=22.0)] * 3)
     assert learned.estimate("p", 75.0).sd_gb > learned.estimate("p", 22.0).sd_gb
+
+
+def _bound(predicted_gb, bound_gb):
+    return MeasuredPeak(phase="p", predicted_gb=predicted_gb, measured_gb=bound_gb, is_bound=True)
+
+
+def test_running_out_of_memory_raises_what_was_too_low_and_makes_it_surer():
+    before = Correction(80.0).estimate("p", 60.0)
+    after = Correction(80.0).learn([_bound(60.0, 78.8)]).estimate("p", 60.0)
+    assert after.mean_gb > 78.8
+    assert after.sd_gb < before.sd_gb
+
+
+def test_running_out_of_memory_far_over_the_device_was_expected_and_teaches_nothing():
+    before = Correction(80.0).estimate("p", 200.0)
+    after = Correction(80.0).learn([_bound(200.0, 78.8)]).estimate("p", 200.0)
+    assert after.mean_gb == pytest.approx(before.mean_gb, rel=1e-3)
+
+
+def test_a_bound_has_the_moments_of_the_truncated_normal():
+    """Against a sum over the density of (offset + noise) above the bound."""
+    correction = Correction(80.0).learn([_bound(0.0, 6.0)])
+    noise, prior = 0.8, 4.0  # GB: one and five hundredths of the device
+    sd = math.hypot(noise, prior)
+    grid = [6.0 + 0.001 * step for step in range(40000)]
+    weights = [math.exp(-0.5 * (value / sd) ** 2) for value in grid]
+    mean = sum(w * v for w, v in zip(weights, grid, strict=True)) / sum(weights)
+    expected = mean * prior**2 / sd**2
+    assert correction.estimate("p", 0.0).mean_gb == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_bound_that_nothing_explains_stays_finite():
+    found = Correction(80.0).learn([_bound(1.0, 500.0)]).estimate("p", 1.0)
+    assert math.isfinite(found.mean_gb)
+    assert found.mean_gb > 400.0
 
 
 def test_probability_over():

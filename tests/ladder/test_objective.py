@@ -61,26 +61,34 @@ def test_intermediate(stage, values, expected):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "predicted", "expected"),
+    ("verdict", "expected_frac", "expected"),
     [
         (completed(peak=0.6), None, {"memory_update_actor": -0.25}),
         (completed(peak=0.88), None, {"memory_update_actor": 0.1}),
         (completed(peak=None), None, {}),
         # The prediction takes the place of what the failed phase had reached when it died.
-        (failed("oom_gpu_actor_update", peak=0.76), 1.6, {"memory_update_actor": 1.0}),
+        (failed("oom_gpu_actor_update", peak=0.76), {"update_actor": 1.6}, {"memory_update_actor": 1.0}),
+        # Of the other phases only what was measured counts.
+        (
+            failed("oom_gpu_actor_update", peak=0.76),
+            {"update_actor": 1.6, "rollout": 0.4},
+            {"memory_update_actor": 1.0},
+        ),
+        # It did not fit, whatever was expected of it.
+        (failed("oom_gpu_actor_update", peak=0.76), {"update_actor": 0.7}, {"memory_update_actor": 0.275}),
         (
             failed("oom_gpu_log_prob", phase="old_log_prob", peak=None),
-            1.2,
+            {"old_log_prob": 1.2},
             {"memory_old_log_prob": 0.5},
         ),
-        (failed("oom_gpu_actor_update", peak=None), None, {"oom_gpu_actor_update": 0.1}),
+        (failed("oom_gpu_actor_update", peak=None), None, {"memory_update_actor": 0.275}),
         (failed("nan_inf", peak=0.6), None, {"memory_update_actor": -0.25, "nan_inf": 0.1}),
         (failed("hang_update", peak=None), None, {"hang_update": 0.1}),
         (failed("port_conflict", peak=None), None, {}),
     ],
 )
-def test_constraints_of_survive(verdict, predicted, expected):
-    found = constraints(SURVIVE, survive_section(), verdict, predicted_peak_frac=predicted)
+def test_constraints_of_survive(verdict, expected_frac, expected):
+    found = constraints(SURVIVE, survive_section(), verdict, expected_frac=expected_frac)
     assert found == pytest.approx(expected)
 
 
@@ -95,6 +103,17 @@ def test_what_verl_refuses_is_infeasible():
     )
     refused = Verdict(outcome=Outcome.REJECTED, figures=figures(0, 4, peak=None), failure=failure)
     assert constraints(SURVIVE, survive_section(), refused) == {"config_validation": 1.0}
+
+
+def test_what_the_forecast_rejects_is_graded_in_every_phase():
+    failure = Failure(
+        kind="oom_gpu_actor_update", group=FailureGroup.CANDIDATE, phase="update_actor", cause="not launched"
+    )
+    rejected = Verdict(outcome=Outcome.REJECTED, figures=figures(0, 4, peak=None), failure=failure)
+    found = constraints(
+        SURVIVE, survive_section(), rejected, expected_frac={"update_actor": 2.4, "rollout": 0.4}
+    )
+    assert found == pytest.approx({"memory_update_actor": 2.0, "memory_rollout": -0.5})
 
 
 @pytest.mark.parametrize(

@@ -45,5 +45,14 @@ def test_the_start_is_the_best_carried_over_or_the_users_own(first):
     assert not view.is_start(trial(0, {**SURVIVOR, "micro": 4}))
 
 
+def test_rejected_trials_cost_nothing_up_to_a_multiple_of_the_stage():
+    rejected = Verdict(outcome=Outcome.REJECTED, figures=figures(0))
+    view = speed_view(trial(0, SURVIVOR, completed()), trial(1, SURVIVOR, rejected), trials=2)
+    assert [t.number for t in view.launched] == [0]
+    assert not view.is_full
+    assert speed_view(*(trial(n, SURVIVOR, rejected) for n in range(10)), trials=2).is_full
+    assert not speed_view(*(trial(n, SURVIVOR, rejected) for n in range(9)), trials=2).is_full
+
+
 def test_void_trials_use_up_the_stage_too():
     assert speed_view(trial(0, SURVIVOR, failed("port_conflict")), trials=1).is_full

@@ -107,6 +107,10 @@ def begin_trial(store, clock, stage, number, tmp_path):
 
 def run_trial(store, clock, number, verdict, tmp_path):
     trial_id = begin_trial(store, clock, StageName.SURVIVE, number, tmp_path)
+    end_trial(store, clock, trial_id, StageName.SURVIVE, number, verdict)
+
+
+def end_trial(store, clock, trial_id, stage, number, verdict):
     clock.advance_s(90)
     rows = [
         MetricRow(
@@ -116,9 +120,10 @@ def run_trial(store, clock, number, verdict, tmp_path):
         )
         for step in range(1, verdict.figures.steps + 1)
     ]
-    store.add_events(f"survive{number}", rows, clock.utc_now())
+    attempt_id = f"{stage.value}{number}"
+    store.add_events(attempt_id, rows, clock.utc_now())
     end = AttemptEnd(at_s=90.0, exit_code=1, asked=False, clean_up_s=0.4)
-    store.end_attempt(f"survive{number}", end=end, verdict=verdict, device_s=180.0, at_utc=clock.utc_now())
+    store.end_attempt(attempt_id, end=end, verdict=verdict, device_s=180.0, at_utc=clock.utc_now())
     done = verdict.outcome is Outcome.COMPLETED
     store.end_trial(
         trial_id,

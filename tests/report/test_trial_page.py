@@ -1,13 +1,16 @@
 """`show`: why a trial ended, with its evidence."""
 
 import json
+import re
 
 import pytest
 
 from autotune.errors import InputError
+from autotune.forecast.rejection import Judgement, PhaseForecast
 from autotune.records import AttemptRole, MetricRow, StageName
 from autotune.report.sparkline import BARS
 from autotune.report.trial_page import find_trial, read_trial_page, trial_page, trial_page_json
+from tests.report.conftest import FITS, begin_trial, end_trial
 
 
 def page_of(store, stage, number):
@@ -30,6 +33,36 @@ def test_a_completed_trial_shows_curves_and_memory(climbed, printed):
     assert text.index("update_actor") < text.index("rollout ")
     assert "72 % (57.2 GB)" in text
     assert "note: 12 % of the responses were clipped" in text
+
+
+def test_the_forecast_stands_against_what_was_measured(store, clock, tmp_path, printed):
+    trial_id = begin_trial(store, clock, StageName.SURVIVE, 0, tmp_path)
+    phases = tuple(
+        PhaseForecast(phase=phase, predicted_gb=gb, expected_gb=gb + 1.0, sd_gb=3.0, largest_term="logits")
+        for phase, gb in (("update_actor", 55.0), ("values", 20.0))
+    )
+    store.add_forecast(
+        trial_id,
+        Judgement(
+            capacity_gb=80.0, phases=phases, probability_of_oom=0.02, phase="update_actor", measurements=4
+        ),
+    )
+    end_trial(store, clock, trial_id, StageName.SURVIVE, 0, FITS)
+    page = page_of(store, StageName.SURVIVE, 0)
+    text = printed(trial_page(page))
+    assert re.search(r"update_actor +56\.0 \+- 3\.00 GB +measured 57\.2 GB +logits most", text)
+    assert re.search(r"values +21\.0 \+- 3\.00 GB +not measured", text)
+    assert "2 % likely to run out of 80.0 GB, in update_actor; corrected by 4 measured peaks" in text
+    answer = trial_page_json(page)["forecast"]
+    assert answer["phases"][0]["predicted_gb"] == 55.0
+    assert answer["phases"][0]["measured_gb"] == pytest.approx(57.2)
+    assert answer["phases"][1]["measured_gb"] is None
+
+
+def test_a_trial_without_a_forecast_says_nothing_of_it(climbed, printed):
+    page = page_of(climbed, StageName.SURVIVE, 0)
+    assert "forecast" not in printed(trial_page(page))
+    assert trial_page_json(page)["forecast"] is None
 
 
 def test_a_running_trial_has_a_page(climbed, printed):

@@ -8,6 +8,7 @@ import pytest
 from autotune.errors import StoreError
 from autotune.records import Candidate, StageName
 from autotune.store.store import Store
+from autotune.store.tables import SCHEMA_VERSION
 
 JOB = {"job_name": "tiny", "job_hash": "0123456789abcdef", "version": "0.1.0"}
 
@@ -51,7 +52,10 @@ def test_a_changed_job_is_refused_with_what_to_do(made):
 
 @pytest.mark.parametrize(
     ("schema_version", "says", "next_step"),
-    [(2, "made by a newer autotune", "upgrade"), (0, "made by an older autotune", "finish it with")],
+    [
+        (SCHEMA_VERSION + 1, "made by a newer autotune", "upgrade"),
+        (SCHEMA_VERSION - 1, "made by an older autotune", "finish it with"),
+    ],
 )
 @pytest.mark.parametrize("open_store", [lambda url: Store.open(url, **JOB), Store.read])
 def test_another_schema_is_refused(made, schema_version, says, next_step, open_store):

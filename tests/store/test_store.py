@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from autotune.forecast.rejection import Judgement, PhaseForecast
 from autotune.records import (
     AttemptEnd,
     AttemptRole,
@@ -296,3 +297,34 @@ def _count_statements(store, statements):
         "before_cursor_execute",
         lambda _c, _cur, statement, _p, _ctx, _many: statements.append(statement),
     )
+
+
+def judgement(expected_gb):
+    phase = PhaseForecast(
+        phase="update_actor",
+        predicted_gb=50.0,
+        expected_gb=expected_gb,
+        sd_gb=4.0,
+        largest_term="logits",
+        at_limit_gb=70.0,
+    )
+    return Judgement(
+        capacity_gb=80.0, phases=(phase,), probability_of_oom=0.01, phase="update_actor", measurements=3
+    )
+
+
+def test_a_forecast_comes_back_as_it_was_and_the_latest_counts(store, clock):
+    trial_id = add_trial(store, clock)
+    assert store.forecast(trial_id) is None
+    store.add_forecast(trial_id, judgement(52.0))
+    store.add_forecast(trial_id, judgement(55.0))
+    assert store.forecast(trial_id) == judgement(55.0)
+
+
+def test_a_forecast_after_the_end_is_refused(store, clock):
+    trial_id = add_trial(store, clock)
+    store.end_trial(
+        trial_id, verdict=OOM, objective=None, accepted=False, pruned=True, at_utc=clock.utc_now()
+    )
+    with pytest.raises(ValueError, match="too late"):
+        store.add_forecast(trial_id, judgement(52.0))
