@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check unit engines install browser clean landscape
-.PHONY: bench-explain bench-extensions bench-forecast bench-honesty bench-overhead bench-search bench-warm
+.PHONY: demo test check unit engines install browser clean landscape bench-explain bench-extensions bench-first-feasible
+.PHONY: bench-forecast bench-honesty bench-overhead bench-search bench-warm
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -73,6 +73,9 @@ bench-warm: install
 # Seven cold trials of real verl, about 20 minutes on two quiet cores.
 bench-extensions: install
 	$(BIN)/python -m benchmarks.extensions
+
+bench-first-feasible: install
+	$(BIN)/python -m benchmarks.first_feasible
 
 clean:
 	rm -rf .venv .tiny

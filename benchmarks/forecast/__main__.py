@@ -8,7 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from autotune.forecast.correction import Correction
 from autotune.forecast.memory import MemoryForecast, forecast
+from autotune.forecast.rejection import judge
+from benchmarks.first_feasible.record import PEAKS
+from benchmarks.forecast.learning import Learning, learning
 from benchmarks.forecast.rows import BATCH_KEYS, UNSTATED_GPU, Row, Skipped, boundary_rows, known_rows
 
 _CONFIGS = Path(__file__).resolve().parents[3] / "shared" / "data" / "verl_known_configs.jsonl"
@@ -20,6 +24,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.forecast", description=__doc__)
     parser.add_argument("--configs", type=Path, default=_CONFIGS, help="known configurations, JSON lines")
     parser.add_argument("--boundaries", type=Path, default=_BOUNDARIES, help="recorded searches, YAML")
+    parser.add_argument("--peaks", type=Path, default=PEAKS, help="recorded peaks of the tiny job, JSON")
     parser.add_argument("--unstated-gpu", default=UNSTATED_GPU, help="card of rows that do not name theirs")
     parser.add_argument("--all", action="store_true", help="every row, not only the wrong ones")
     options = parser.parse_args(arguments)
@@ -41,19 +46,32 @@ def main(arguments: list[str]) -> int:
     distances = [_boundary(search) for search in searches]
     for text, _distance in distances:
         print(text)
+    taught = learning(options.peaks)
+    print(_learning(taught))
     ran = [(row, made) for row, made in judged if row.ran]
     oom = [(row, made) for row, made in judged if not row.ran]
     started = time.perf_counter()
     _forecast(judged[0][0])
     recall = sum(not made.fits for _row, made in oom) / len(oom)
     false_rejections = sum(not made.fits for _row, made in ran) / len(ran)
+    rejected = {
+        ran: sum(_is_rejected(made) for row, made in judged if row.ran is ran) for ran in (True, False)
+    }
+    print(
+        f"not launched by the controller, before any trial has corrected it: {rejected[True]} of {len(ran)} "
+        f"that ran, {rejected[False]} of {len(oom)} that ran out of memory"
+    )
     result = {
         "benchmark": "forecast",
         "rows": len(judged),
         "skipped": len(skipped),
         "oom_recall": round(recall, 4),
         "false_rejections": round(false_rejections, 4),
+        "rejected_that_ran": rejected[True],
+        "rejected_that_ran_out": rejected[False],
         "boundary_distance": [round(distance, 4) for _text, distance in distances],
+        "learning_error_ratio": round(taught.median_ratio, 3),
+        "learning_halved_share": round(taught.halved_share, 3),
         "wrong": [row.name for row, _made in wrong],
         "seconds_each": round(time.perf_counter() - started, 5),
     }
@@ -68,6 +86,10 @@ def _forecast(row: Row) -> MemoryForecast:
     return forecast(row.flat, row.model, row.gpu_memory_gb, row.gpus)
 
 
+def _is_rejected(made: MemoryForecast) -> bool:
+    return judge(made, Correction(made.capacity_gb)).is_hopeless()
+
+
 def _line(row: Row, made: MemoryForecast) -> str:
     worst = made.worst
     verdict = "yes" if made.fits else "no"
@@ -76,6 +98,14 @@ def _line(row: Row, made: MemoryForecast) -> str:
         where = f"rollout_start: cache {made.rollout.cache_gb:.1f} GB"
     ran = "yes" if row.ran else "OOM"
     return f"{row.name[:62]:62s} {ran:>4s} {verdict:>5s} {made.peak_gb:6.1f} {made.capacity_gb:6.1f}  {where}"
+
+
+def _learning(taught: Learning) -> str:
+    return (
+        f"learning: three of {taught.trials} tiny trials take the error on the others from "
+        f"{taught.raw_gb:.3f} to {taught.corrected_gb:.3f} GB (median ratio {taught.median_ratio:.2f}; halved "
+        f"or better for {taught.halved_share:.0%} of the {taught.choices} choices of three)"
+    )
 
 
 def _boundary(search: list[Row]) -> tuple[str, float]:
