@@ -20,6 +20,7 @@ OPTIONS = {
     "status": "--job --json",
     "trials": "--job --stage --json",
     "show": "TRIAL --job --stage --json",
+    "report": "--output --job --json",
     "dashboard": "--job --port --json",
     "export": "--output --job --form --stage --json",
     "check": "TARGET --verl-version --gpus --fix --json",
