@@ -31,10 +31,11 @@ from benchmarks.first_feasible.landscape import (
     sizes,
     tightness,
 )
-from benchmarks.first_feasible.record import PEAKS
+from benchmarks.first_feasible.record import PEAKS, overrides_of
 
 _JOB = Path(__file__).resolve().parents[2] / "jobs" / "tiny-cpu.yaml"
 _LEFT_OUT = (1, 2, "=sequence_tokens * 2")
+_HEADER = f"{'launches until the first that fits':36s} {'median':>7s} {'quartiles':>12s} {'none':>5s} {'rejected':>9s}"
 Arm = Callable[[Setting, Overrides, int], Found]
 ARMS: dict[str, Arm] = {
     "stage survive, with forecast": partial(arms.stage, forecast=True),
@@ -65,15 +66,11 @@ def main(arguments: list[str]) -> int:
         setting = replace(setting, tight=tight)
         starts = _starts(setting, space, options.seeds)
         _print_setting(setting, space)
-        found = {
-            name: [arm(setting, start, seed) for seed, start in enumerate(starts)]
-            for name, arm in ARMS.items()
-        }
-    print(
-        f"{'launches until the first that fits':36s} {'median':>7s} {'quartiles':>12s} {'none':>5s} {'rejected':>9s}"
-    )
-    for name, results in found.items():
-        print(_line(name, results))
+        print(_HEADER)
+        found: dict[str, list[Found]] = {}
+        for name, arm in ARMS.items():
+            found[name] = [arm(setting, start, seed) for seed, start in enumerate(starts)]
+            print(_line(name, found[name]), flush=True)
     print(json.dumps(_result(setting, space, found)))
     return 0
 
@@ -89,12 +86,18 @@ def _narrowed(job: Job) -> Job:
     for key, parameter in space.parameters.items():
         if not isinstance(parameter, CategoricalParameter) or "max_num" in key:
             continue
-        choices = [choice for choice in parameter.choices if choice not in _LEFT_OUT or choice is True]
+        # In Python, `true` is among the numbers as 1.
+        choices = [choice for choice in parameter.choices if choice is True or choice not in _LEFT_OUT]
         parameters[key] = parameter.model_copy(update={"choices": choices})
     survive = job.stages.survive.model_copy(
         update={"search_space": space.model_copy(update={"parameters": parameters})}
     )
-    return job.model_copy(update={"stages": job.stages.model_copy(update={"survive": survive})})
+    # The job's own log-prob size is one of those left out, and a user's own value would come back in.
+    verl = job.verl.model_copy(
+        update={"overrides": {**job.verl.overrides, **overrides_of("micro_batch", 64)}}
+    )
+    stages = job.stages.model_copy(update={"survive": survive})
+    return job.model_copy(update={"verl": verl, "stages": stages})
 
 
 def _starts(setting: Setting, space: ResolvedSpace, count: int) -> list[Overrides]:
