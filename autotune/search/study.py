@@ -96,6 +96,8 @@ class StageStudy:
             sampler=optuna.samplers.RandomSampler(seed=seed),
         )
         self._storage = self._study._storage
+        self._reported: dict[int, set[int]] = {}
+        """Steps by trial number, of the trials that this process knows: to read a trial is dear."""
 
     def sampled(self, tried: Sequence[Overrides]) -> Candidate | None:
         """The sampler's next candidate; None when the space holds nothing untried."""
@@ -119,13 +121,17 @@ class StageStudy:
         )
         # What Study.add_trial does, but for the number, which it keeps to itself.
         trial_id = self._storage.create_new_trial(self._study._study_id, template_trial=trial)
-        return self._storage.get_trial_number_from_id(trial_id)
+        number = self._storage.get_trial_number_from_id(trial_id)
+        self._reported[number] = set()
+        return number
 
     def report(self, number: int, step: int, value: float) -> None:
         """One intermediate value, for the dashboard's curves; what a retry measures again is left out."""
-        frozen = self._frozen(number)
-        if step not in frozen.intermediate_values:
-            self._storage.set_trial_intermediate_value(frozen._trial_id, step, value)
+        if number not in self._reported:
+            self._reported[number] = set(self._frozen(number).intermediate_values)
+        if step not in self._reported[number]:
+            self._storage.set_trial_intermediate_value(self._trial_id(number), step, value)
+            self._reported[number].add(step)
 
     def tell(self, number: int, telling: Telling) -> None:
         """Ends the trial; constraints and attributes are written before the state.
@@ -133,15 +139,17 @@ class StageStudy:
         What an interrupted `tell` has already written stays; constraints are written once only.
         """
         trial = self._open_trial(number)
-        written = self._frozen(number).constraints
+        written = trial._cached_frozen_trial
         for name, violation in telling.constraints.items():
-            if name not in written:
+            if name not in written.constraints:
                 trial.set_constraint(name, violation)
         for name, value in telling.attributes.items():
-            trial.set_user_attr(name, value)
+            if name not in written.user_attrs or written.user_attrs[name] != value:
+                self._storage.set_trial_user_attr(written._trial_id, name, value)
         if telling.note:
             save_note(trial, telling.note)
         self._study.tell(number, telling.value, state=_STATES[telling.state])
+        self._reported.pop(number, None)
 
     def running(self) -> list[int]:
         """Numbers of trials that were asked for and not told."""

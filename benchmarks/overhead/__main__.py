@@ -1,6 +1,7 @@
 """`python -m benchmarks.overhead [--trials 100 1000 10000]`: a table, then one JSON line.
 
-Each measurement runs in a process of its own, with one slot. `early` and `late` are milliseconds of a
+Each measurement runs in a process of its own, with one slot. Milliseconds are the process's CPU time, which a
+busy machine does not stretch; `wall` is the clock's, replaying and waiting for disk included. `early` and `late` are milliseconds of a
 trial in the second and the last tenth of the run: their ratio is the growth.
 """
 
@@ -22,6 +23,7 @@ _COLUMNS = (
     ("ms/row", "ms_per_row", "{:8.2f}"),
     ("early", "early_ms", "{:8.1f}"),
     ("late", "late_ms", "{:8.1f}"),
+    ("wall", "wall_ms", "{:8.1f}"),
     ("memory MB", "memory_mb", "{:10.0f}"),
     ("disk MB", "database_mb", "{:8.1f}"),
 )
@@ -95,16 +97,21 @@ def _resolving_ms(times: int = 8) -> float | None:
     from autotune.job.model import VerlSection
     from autotune.verl_config.compose import compose
 
-    key = "actor_rollout_ref.actor.ppo_mini_batch_size"
-    section = VerlSection(overrides={key: 8})
+    section = VerlSection(overrides={"actor_rollout_ref.rollout.name": "vllm"})
     try:
-        compose(section, {})
+        compose(section, _as_a_trial(0)).yaml()
     except VerlConfigError:
         return None
-    began_s = time.perf_counter()
-    for size in range(times):
-        compose(section, {key: size + 1}).yaml()
-    return 1e3 * (time.perf_counter() - began_s) / times
+    began_s = time.process_time()
+    for number in range(1, times + 1):
+        compose(section, _as_a_trial(number)).yaml()
+    return 1e3 * (time.process_time() - began_s) / times
+
+
+def _as_a_trial(number: int) -> dict[str, Any]:
+    """What differs from trial to trial: its folder, and here the sequences that are generated at once."""
+    folder = f"results/attempts/speed-{number}-0"
+    return {"trainer.default_local_dir": folder, "actor_rollout_ref.rollout.max_num_seqs": 16 + number}
 
 
 def _line(one: Mapping[str, Any]) -> str:
