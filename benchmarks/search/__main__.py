@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--most-trials", type=int, default=200)
     options = parser.parse_args(arguments)
     if not options.landscape.is_file():
-        print(f"no landscape at {options.landscape}: record one with `make landscape`", file=sys.stderr)
+        print(f"no recorded landscape at {options.landscape}", file=sys.stderr)
         return 2
     landscapes = read(options.landscape)
     made_up = [job for job, landscape in landscapes.items() if landscape.is_synthetic]

@@ -6,14 +6,20 @@ controller drives them (ray/tune/execution/tune_controller.py, 2.60): suggest, a
 
 from __future__ import annotations
 
+import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from autotune.records import Overrides
 from benchmarks.landscape.recording import Landscape
 from benchmarks.search.drive import Driver
 from benchmarks.search.searches import enqueued, suggested
+
+logging.getLogger("ray.tune").setLevel(logging.WARNING)
+
+_PENDING = 200
+"""Tune's TUNE_MAX_PENDING_TRIALS_PG where the searcher is not adaptive."""
 
 
 @dataclass(eq=False)
@@ -26,6 +32,8 @@ class _Trial:
     is_saving: bool = False
     steps: int = 0
     speed: float | None = None
+    result: dict[str, Any] = field(default_factory=dict)
+    """The latest one."""
 
 
 class _Controller:
@@ -63,20 +71,19 @@ def asha(driver: Driver, landscape: Landscape, seed: int) -> None:
         trial = _Trial(f"t{driver.track.trials}", search.suggest(f"t{driver.track.trials}") or {})
         trial.params = _unflattened(trial.params, landscape)
         scheduler.on_trial_add(None, trial)
-        result: dict[str, Any] = {}
 
-        def on_row(step: int, speed: float, trial: _Trial = trial, result: dict[str, Any] = result) -> bool:
-            result.update(training_iteration=step, speed=speed)
-            search.on_trial_result(trial.trial_id, result)
-            return bool(scheduler.on_trial_result(None, trial, result) != "STOP")
+        def on_row(step: int, speed: float, trial: _Trial = trial) -> bool:
+            trial.result = {"training_iteration": step, "speed": speed}
+            search.on_trial_result(trial.trial_id, trial.result)
+            return bool(scheduler.on_trial_result(None, trial, trial.result) != "STOP")
 
         told = driver.run(trial.params, on_row)
         if told.failed:
             scheduler.on_trial_error(None, trial)
             search.on_trial_complete(trial.trial_id, error=True)
         else:
-            scheduler.on_trial_complete(None, trial, result)
-            search.on_trial_complete(trial.trial_id, result)
+            scheduler.on_trial_complete(None, trial, trial.result)
+            search.on_trial_complete(trial.trial_id, trial.result)
             if told.speed is not None:
                 # Tune hands out the best last result, of stopped trials too.
                 driver.track.measured(told.configuration, told.speed)
@@ -102,29 +109,28 @@ def hyperband(driver: Driver, landscape: Landscape, seed: int) -> None:
     controller = _Controller(scheduler)
     others = list(landscape.configurations[1:])
     random.Random(seed).shuffle(others)
-    waiting = [landscape.start, *others]
+    # Tune hands up to so many generated trials to its scheduler ahead of time: they fill the brackets.
+    for number, configuration in enumerate([landscape.start, *others][:_PENDING]):
+        scheduler.on_trial_add(controller, _Trial(f"t{number}", configuration.params))
     while not driver.is_over:
         trial = scheduler.choose_trial_to_run(controller)
         if trial is None:
-            if not waiting:
-                return
-            trial = _Trial(f"t{len(waiting)}", waiting.pop(0).params)
-            scheduler.on_trial_add(controller, trial)
-            continue
-        _go_on(driver, scheduler, controller, trial)
+            return
+        _go_on(driver, scheduler, controller, trial, landscape.steps)
 
 
-def _go_on(driver: Driver, scheduler: Any, controller: _Controller, trial: _Trial) -> None:
+def _go_on(driver: Driver, scheduler: Any, controller: _Controller, trial: _Trial, steps: int) -> None:
     """One stretch of a trial: until HyperBand pauses or stops it, or it is done."""
     trial.status = "RUNNING"
     action = "CONTINUE"
-    result: dict[str, Any] = {}
 
     def on_row(step: int, speed: float) -> bool:
         nonlocal action
         trial.steps, trial.speed = step, speed
-        result.update(training_iteration=step, speed=speed)
-        action = scheduler.on_trial_result(controller, trial, result)
+        # A new one each time: HyperBand keeps it, to see how far the trial came since.
+        trial.result = {"training_iteration": step, "speed": speed}
+        if step < steps:  # the last result ends the trial, whatever the scheduler says
+            action = scheduler.on_trial_result(controller, trial, trial.result)
         return action == "CONTINUE"
 
     told = driver.run(trial.params, on_row, first_step=trial.steps)
@@ -139,4 +145,4 @@ def _go_on(driver: Driver, scheduler: Any, controller: _Controller, trial: _Tria
     else:
         trial.status = "TERMINATED"
         if action == "CONTINUE":
-            scheduler.on_trial_complete(controller, trial, result)
+            scheduler.on_trial_complete(controller, trial, trial.result)

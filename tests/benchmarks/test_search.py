@@ -91,6 +91,20 @@ def test_peers_come_close(landscape, search):
     assert track.reached_s < float("inf")
 
 
+@pytest.mark.ray
+@pytest.mark.parametrize("name", ["asha", "hyperband"])
+def test_ray_tunes_own_schedulers_stop_what_lies_behind(landscape, name):
+    from benchmarks.search import ray_tune
+
+    track = tracked(landscape)
+    getattr(ray_tune, name)(Driver(track, lambda t: t.trials >= 30), landscape, 1)
+    assert track.reached_s < float("inf")
+    # Whole trials take 60 s and six steps of 3 to 8 s: some were cut short.
+    whole = tracked(landscape)
+    searches.random_search(Driver(whole, never), landscape, 1)
+    assert track.spent_s / track.trials < whole.spent_s / whole.trials
+
+
 @pytest.mark.parametrize("warm_s", [None, 5.0])
 def test_ours_comes_close_through_the_products_own_controller(landscape, warm_s):
     track = tracked(landscape, warm_s=warm_s)
