@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test check unit engines install browser clean landscape bench-explain bench-extensions bench-first-feasible
-.PHONY: bench-forecast bench-honesty bench-overhead bench-search bench-warm
+.PHONY: bench-forecast bench-honesty bench-load-monitor bench-overhead bench-search bench-warm
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -76,6 +76,9 @@ bench-extensions: install
 
 bench-first-feasible: install
 	$(BIN)/python -m benchmarks.first_feasible
+
+bench-load-monitor: install
+	$(BIN)/python -m benchmarks.load_monitor
 
 clean:
 	rm -rf .venv .tiny

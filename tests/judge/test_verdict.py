@@ -138,3 +138,13 @@ def test_signs_are_named_and_told_in_full_whatever_the_outcome():
         verdict = judged(*events)
         assert (verdict.outcome, verdict.signs) == (outcome, ("mismatch",))
         assert any("probabilities differ by 0.05" in warning for warning in verdict.warnings)
+
+
+def test_samples_that_differ_from_the_chat_template_are_told():
+    checked = {"autotune/token_faults": [3.0, None, None], "autotune/tokens_checked": [64.0, None, None]}
+    verdict = judged(*rows(3, **checked), ended())
+    assert verdict.warnings == (
+        "3 of 64 samples do not agree with the chat template: see `autotune token check` in console.log",
+    )
+    agreed = {**checked, "autotune/token_faults": [0.0, None, None]}
+    assert judged(*rows(3, **agreed), ended()).warnings == ()

@@ -153,3 +153,44 @@ def test_verls_own_micro_batches_are_described(monitor, tmp_path):
     assert log_prob["tokens"] == update["tokens"] == sum(lengths)
     assert log_prob["padded_tokens"] == 2 * (9 + 8 + 7)
     assert update["largest_tokens"] <= 16
+
+
+@pytest.mark.verl
+@pytest.mark.timeout(300)
+def test_verls_own_trainer_is_watched(monitor, monkeypatch):
+    """Its real balancing and advantages, on a trainer with nothing but what they read."""
+    import numpy as np
+    import torch
+    from transfer_queue import KVBatchMeta
+    from verl.protocol import DataProto
+    from verl.trainer.ppo.v1 import trainer_base
+
+    for name in ("_next_train_batch", "_balance_batch", "_compute_metrics"):
+        monkeypatch.setattr(trainer_base.PPOTrainer, name, getattr(trainer_base.PPOTrainer, name))
+    name = "compute_advantage_for_multi_trajectories"
+    monkeypatch.setattr(trainer_base, name, getattr(trainer_base, name))
+    monitor.watch_trainer(trainer_base)
+
+    tags = [tag(10, response) for response in (90, 80, 10, 0)]
+    batch = KVBatchMeta(keys=["a_0_0", "a_1_0", "b_0_0", "b_1_0"], tags=tags, partition_id="train")
+    trainer = trainer_of(2)
+    trainer._get_required_batch_multiple = lambda ranks: ranks
+    trainer.tokenizer = SimpleNamespace(eos_token_id=0)
+    metrics = {}
+    balanced = trainer_base.PPOTrainer._balance_batch(trainer, batch, metrics=metrics)
+    assert monitor.step.before == [190, 30]
+    assert sorted(monitor.step.tokens) == sorted(
+        [metrics["global_seqlen/balanced_min"], metrics["global_seqlen/balanced_max"]]
+    )
+
+    mask = torch.ones(4, 3)
+    rewards = torch.zeros(4, 3)
+    rewards[balanced.keys.index("a_0_0"), 2] = 1.0
+    data = DataProto.from_dict(
+        tensors={"token_level_rewards": rewards, "response_mask": mask},
+        non_tensors={"uid": np.array([key[0] for key in balanced.keys], dtype=object)},
+    )
+    trainer_base.compute_advantage_for_multi_trajectories(
+        data, batch_keys=balanced.keys, adv_estimator="grpo", num_repeat=2
+    )
+    assert (monitor.step.groups, monitor.step.flat_groups) == (2, 1)

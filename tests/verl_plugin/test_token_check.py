@@ -1,5 +1,8 @@
+from types import SimpleNamespace
+
 import pytest
 
+from autotune.verl_plugin import tiny_job
 from autotune.verl_plugin.token_check import Sample, checking_once, faults_of
 
 END = 9
@@ -54,3 +57,44 @@ def test_a_check_that_cannot_run_ends_no_training():
         checked("trainer", "batch", metrics, {})
     assert len(computed) == 2
     assert metrics == {}
+
+
+@pytest.mark.verl
+def test_a_real_tokenizers_prompts_agree_and_a_wrong_one_is_found(tmp_path, capsys):
+    """The chat template of the tiny job's tokenizer, over nested tensors as verl keeps them."""
+    import torch
+    from omegaconf import OmegaConf
+
+    tokenizer = tiny_job._save_tokenizer(tiny_job._words(), tmp_path / "model")
+    chats = [[{"role": "user", "content": words}] for words in ("bada", "bada kuru", "nilo")]
+    prompts = [
+        tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False) for chat in chats
+    ]
+    prompts[1] = prompts[1][:-1]  # without the generation prompt's last token
+    response = [5, 6, tokenizer.eos_token_id]
+
+    def nested(rows):
+        return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+    columns = {
+        "prompts": nested(prompts),
+        "responses": nested([response] * 3),
+        "response_mask": nested([[1, 1, 1]] * 3),
+        "raw_prompt": chats,
+    }
+    queue = SimpleNamespace(kv_batch_get=lambda **asked: columns)
+    trainer = SimpleNamespace(
+        tokenizer=tokenizer,
+        config=OmegaConf.create(
+            {
+                "data": {"max_prompt_length": 64, "max_response_length": 48},
+                "actor_rollout_ref": {"model": {"path": str(tmp_path / "model")}},
+            }
+        ),
+    )
+    batch = SimpleNamespace(keys=["a", "b", "c", "pad"], tags=[{}, {}, {}, {"is_padding": True}])
+    batch.partition_id = "train"
+    metrics = {}
+    checking_once(lambda *args: None, SimpleNamespace(tq=queue))(trainer, batch, metrics, {})
+    assert metrics == {"autotune/token_faults": 1.0, "autotune/tokens_checked": 3.0}
+    assert "autotune token check: sample 1: the prompt's" in capsys.readouterr().out
