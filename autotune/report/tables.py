@@ -51,7 +51,6 @@ def trial_json(trial: StoredTrial, gpu_s: float, *, session: str | None = None) 
         "kind": failure.kind if failure else None,
         "params": trial.candidate.params,
         "objective": trial.objective,
-        "objective_half_width": _half_width(trial.stage, figures),
         "peak_memory_frac": figures.peak_memory_frac,
         "tokens_per_s_per_gpu": figures.tokens_per_s_per_gpu,
         "reward": figures.reward,
@@ -63,6 +62,7 @@ def trial_json(trial: StoredTrial, gpu_s: float, *, session: str | None = None) 
         "origin": trial.candidate.origin,
         "accepted": trial.accepted,
         "reason": failure.cause if failure else early_reason(trial.verdict),
+        "objective_half_width": _half_width(trial.stage, figures),
     }
     return {name: strict(value) for name, value in fields.items()}
 

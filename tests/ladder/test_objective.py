@@ -3,10 +3,10 @@
 import pytest
 
 from autotune.ladder.objective import constraints, intermediate, objective, survived
-from autotune.records import Failure, FailureGroup, Outcome, StageName, Verdict
+from autotune.records import RUNGS, Failure, FailureGroup, Outcome, Verdict
 from tests.ladder.builders import completed, failed, figures, quality_section, speed_section, survive_section
 
-SURVIVE, SPEED, QUALITY, _FINISH = StageName
+SURVIVE, SPEED, QUALITY = RUNGS
 
 
 @pytest.mark.parametrize(
