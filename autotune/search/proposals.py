@@ -25,7 +25,7 @@ from autotune.search.points import point_key
 
 _STARTUP_TRIALS = 5
 """Told trials before TPE's model is trusted; Optuna's default of 10 would be most of a short stage."""
-_RECALLED = 200
+_RECALLED = 100
 _RECALLED_BEST = 25
 """Of TPE's own `default_gamma`: it never takes more trials than these for good ones."""
 _LARGEST_GRID = 4096

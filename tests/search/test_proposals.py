@@ -160,11 +160,11 @@ def test_a_long_history_is_recalled_by_its_best_and_its_latest():
         for i, share in enumerate(shares)
     ]
     kept = recalled(numbered([*trials, create_trial(state=TrialState.WAITING)]))
-    assert len(kept) == 200
+    assert len(kept) == 100
     assert [t.number for t in kept] == sorted(t.number for t in kept)
     assert {3, 499} <= {t.number for t in kept}
     assert 7 not in {t.number for t in kept}
-    assert recalled(numbered(trials[:200])) == numbered(trials[:200])
+    assert recalled(numbered(trials[:100])) == numbered(trials[:100])
 
 
 def test_the_last_untried_point_of_a_larger_space_is_found():
