@@ -52,7 +52,7 @@ bench-forecast: install
 bench-honesty: install
 	$(BIN)/python -m benchmarks.honesty
 
-# Controller milliseconds at 100, 1,000 and 10,000 trials, beside Optuna and Ray Tune; about 20 minutes.
+# Controller milliseconds at 100, 1,000 and 10,000 trials, beside Optuna and Ray Tune; the largest takes long.
 bench-overhead: install
 	$(BIN)/python -m benchmarks.overhead
 
