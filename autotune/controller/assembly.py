@@ -11,10 +11,10 @@ from pathlib import Path
 
 from autotune import __version__
 from autotune.clock import SystemClock
-from autotune.controller.climb import Services
 from autotune.controller.ladder_run import carried_overrides, stage_space
 from autotune.controller.loop import Controller
 from autotune.controller.progress import Watcher
+from autotune.controller.services import Services
 from autotune.errors import Fault, InputFileError, ResourceError, VerlConfigError
 from autotune.forecast.hardware import gpu_inventory
 from autotune.job.loading import job_hash

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from autotune.clock import Clock
-from autotune.controller.flight import Flight
+from autotune.controller.flight import Flight, curve
 from autotune.controller.memory import MemoryForecasts
-from autotune.controller.progress import Watcher
+from autotune.controller.services import Services
 from autotune.controller.stored_events import store_events
 from autotune.controller.wording import outcome_line, users_fault
 from autotune.errors import AutotuneError
 from autotune.job.model import Job, StageSection
-from autotune.job.paths import JobPaths
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.judge.evidence import Evidence
 from autotune.judge.run_facts import run_facts
@@ -47,22 +45,7 @@ from autotune.records import (
 )
 from autotune.search.study import StageStudy
 from autotune.search.telling import Telling, telling
-from autotune.store.store import Store
-from autotune.trial.launcher import Launcher
-from autotune.trial.preparation import Preparer, Refusal, attempt_overrides, steps_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Services:
-    """What a climb acts through; one set for the whole job."""
-
-    job: Job
-    store: Store
-    launcher: Launcher
-    preparer: Preparer
-    paths: JobPaths
-    clock: Clock
-    watcher: Watcher
+from autotune.trial.preparation import Refusal, attempt_overrides, steps_of
 
 
 class StudyStopError(Exception):
@@ -393,9 +376,3 @@ class StageClimb:
             failure=failure,
         )
         self.tell(flight, verdict)
-
-
-def curve(rows: list[MetricRow], key: str) -> tuple[float, ...]:
-    """The values of one metric by step, NaN and missing ones left out."""
-    values = (row.values.get(key) for row in rows)
-    return tuple(value for value in values if value is not None)

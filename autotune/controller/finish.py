@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from autotune.controller.climb import Services, StageClimb
+from autotune.controller.climb import StageClimb
 from autotune.controller.flight import Flight
 from autotune.controller.loop import Controller
 from autotune.controller.resume import restore
+from autotune.controller.services import Services
 from autotune.job.model import FinishStage, Job, StageSection
 from autotune.job.resolved_space import ResolvedSpace
 from autotune.judge.comparison import REWARD, SPEED

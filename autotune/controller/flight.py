@@ -36,3 +36,9 @@ class Flight:
     """When something was stored last, by the controller's clock."""
     rows: list[MetricRow] = field(default_factory=list)
     """Of the latest measuring attempt; a certificate's are no curve of the stage."""
+
+
+def curve(rows: list[MetricRow], key: str) -> tuple[float, ...]:
+    """The values of one metric by step, NaN and missing ones left out."""
+    values = (row.values.get(key) for row in rows)
+    return tuple(value for value in values if value is not None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.controller.climb import Services, StageClimb
+from autotune.controller.climb import StageClimb
 from autotune.controller.finish import run_finish
 from autotune.controller.loop import Controller
 from autotune.controller.resume import restore
+from autotune.controller.services import Services
 from autotune.errors import Fault, InputError, NothingFeasibleError
 from autotune.job.facts import job_facts
 from autotune.job.model import Job, StageSection

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autotune.controller.climb import Services, StageClimb, curve
-from autotune.controller.flight import Flight
+from autotune.controller.climb import StageClimb
+from autotune.controller.flight import Flight, curve
+from autotune.controller.services import Services
 from autotune.job.paths import AttemptPaths
 from autotune.judge.evidence import Evidence
 from autotune.ladder.flight import EndedAttempt

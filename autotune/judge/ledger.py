@@ -6,16 +6,47 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from autotune.records import (
-    Figures,
-    Ledger,
-    LedgerEntry,
-    Outcome,
-    PayBack,
-    StageName,
-    StageResult,
-    Verdict,
-)
+from autotune.records import Figures, Outcome, StageName, StageResult, Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """Device time of one stage's trials that ended alike."""
+
+    stage: StageName
+    outcome: str
+    """A value of `Outcome`, or `running`."""
+    trials: int
+    gpu_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """Where the device time of a job went, and what was not spent. On CPU a slot counts as a device."""
+
+    entries: tuple[LedgerEntry, ...]
+    saved_by_early_end_gpu_s: float
+    """Steps that trials ended early did not make, at their own step time."""
+    saved_by_rejection_gpu_s: float
+    """Refused before launch: each at the median cost of this job's failed trials, 0 while there is none."""
+    saved_by_warmth_gpu_s: float = 0.0
+    """Cold starts that a warm session made unnecessary; 0 where every trial starts cold."""
+
+    @property
+    def gpu_s(self) -> float:
+        """Device time of all trials."""
+        return sum(entry.gpu_s for entry in self.entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayBack:
+    """What tuning cost against what its result saves."""
+
+    cost_gpu_s: float
+    saved_gpu_s_per_100_steps: float
+    """At the baseline's work per step; negative where the result is slower."""
+    steps_to_pay_back: float | None
+    """None where it never does."""
 
 
 @dataclass(frozen=True, kw_only=True)

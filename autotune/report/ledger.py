@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from autotune.records import Ledger, PayBack
+from autotune.judge.ledger import Ledger, PayBack
 from autotune.report.wording import number, seconds
 
 

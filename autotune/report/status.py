@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.job.model import BudgetSection, Job
-from autotune.judge.ledger import pay_back
+from autotune.judge.ledger import Ledger, PayBack, pay_back
 from autotune.ladder.finish_words import label, verdict_json
-from autotune.records import RUNGS, FinishVerdict, Ledger, Outcome, PayBack, StageName, StageResult
+from autotune.records import RUNGS, FinishVerdict, Outcome, StageName, StageResult
 from autotune.report.ledger import ledger_json, ledger_lines
 from autotune.report.tables import state, trial_json
 from autotune.report.wording import ABSENT, number, percent, strict

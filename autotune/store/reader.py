@@ -10,13 +10,12 @@ from sqlalchemy.orm import Session
 
 from autotune.errors import Fault, StoreError
 from autotune.forecast.rejection import Judgement
-from autotune.judge.ledger import ledger
+from autotune.judge.ledger import Ledger, ledger
 from autotune.records import (
     AttemptState,
     Event,
     FinishPlan,
     FinishVerdict,
-    Ledger,
     MetricRow,
     StageName,
     StageResult,

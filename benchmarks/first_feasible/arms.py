@@ -13,10 +13,11 @@ from typing import ClassVar
 import optuna
 
 from autotune.clock import ManualClock
-from autotune.controller.climb import Services, StageClimb
+from autotune.controller.climb import StageClimb
 from autotune.controller.ladder_run import run_ladder, stage_space
 from autotune.controller.loop import Controller
 from autotune.controller.progress import SilentWatcher
+from autotune.controller.services import Services
 from autotune.errors import NothingFeasibleError
 from autotune.forecast.keys import MODEL
 from autotune.job.model import Job

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotune.controller.climb import Services, StageClimb
+from autotune.controller.climb import StageClimb
 from autotune.controller.loop import Controller
 from autotune.controller.progress import SilentWatcher
+from autotune.controller.services import Services
 from autotune.job.model import Job
 from autotune.job.paths import JobPaths
 from autotune.job.resolved_space import ResolvedSpace

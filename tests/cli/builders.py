@@ -12,10 +12,10 @@ import yaml
 
 from autotune.cli.app import exit_code_of
 from autotune.clock import ManualClock
-from autotune.controller.climb import Services
 from autotune.controller.ladder_run import run_ladder
 from autotune.controller.loop import Controller
 from autotune.controller.progress import SilentWatcher
+from autotune.controller.services import Services
 from autotune.export.provenance import gather_provenance
 from autotune.job.loading import job_hash, load_job
 from autotune.job.paths import JobPaths

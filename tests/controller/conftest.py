@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from autotune.clock import ManualClock
-from autotune.controller.climb import Services
 from autotune.controller.loop import Controller
 from autotune.controller.progress import SilentWatcher
+from autotune.controller.services import Services
 from autotune.job.model import Job
 from autotune.job.paths import JobPaths
 from autotune.records import AttemptEnd, Event, LogEvidence, MemorySample, MetricRow, PhaseMark

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autotune.judge.ledger import Cost, Start, ledger, pay_back
-from autotune.records import Figures, LedgerEntry, Outcome, StageName, StageResult, Verdict
+from autotune.judge.ledger import Cost, LedgerEntry, Start, ledger, pay_back
+from autotune.records import Figures, Outcome, StageName, StageResult, Verdict
 
 SURVIVE, SPEED = StageName.SURVIVE, StageName.SPEED
 

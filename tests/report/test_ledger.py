@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from autotune.records import Ledger, LedgerEntry, PayBack, StageName
+from autotune.judge.ledger import Ledger, LedgerEntry, PayBack
+from autotune.records import StageName
 from autotune.report.ledger import ledger_json, ledger_lines, pay_back_sentence
 
 BOOKS = Ledger(

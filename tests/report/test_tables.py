@@ -40,6 +40,7 @@ def test_stable_fields(climbed):
         "origin": "user [configuration]",
         "accepted": True,
         "reason": None,
+        "objective_half_width": None,
     }
     assert (oom["state"], oom["outcome"], oom["kind"]) == ("pruned", "failed", "oom_gpu_actor_update")
     assert "2.3 GB" in oom["reason"]

@@ -37,7 +37,7 @@ def candidate(**changes):
 
 def test_studies_sort_in_the_ladders_order():
     names = [study_name("tiny", stage) for stage in StageName]
-    assert names == sorted(names) == ["tiny 1 survive", "tiny 2 speed", "tiny 3 quality"]
+    assert names == sorted(names) == ["tiny 1 survive", "tiny 2 speed", "tiny 3 quality", "tiny 4 finish"]
 
 
 def test_ask_opens_a_running_trial_with_exactly_its_values(url):
