@@ -24,11 +24,11 @@ class MeanInterval:
     def claimed(self) -> float:
         """The mean, less what it owes to being told only because it is above 0; never below `low`.
 
-        Means that pass a test are too large on average, the more so the weaker the test is. The maximum of
-        the likelihood given that it was passed makes up for that, and for too much where the test is strong;
-        so it is weighted with the mean, by K = se^2 / (se^2 + (mean - conditional)^2) (H. Zhong, R. L.
-        Prentice, Bias-reduced estimators and confidence intervals for odds ratios in genome-wide association
-        studies, Biostatistics 9(4), 2008), in the normal approximation. Not passed: the mean.
+        Means that pass a test are too large on average, the more so the weaker the test is. This is the
+        maximum of the likelihood given that the test was passed (H. Zhong, R. L. Prentice, Bias-reduced
+        estimators and confidence intervals for odds ratios in genome-wide association studies,
+        Biostatistics 9(4), 2008), in the normal approximation; where the test is strong it takes a little
+        too much. Not passed: the mean.
         """
         if self.low <= 0.0 or self.standard_error == 0.0:
             return self.mean
@@ -38,8 +38,7 @@ class MeanInterval:
             middle = (low + high) / 2.0
             expected = _mean_above(threshold, middle, self.standard_error)
             low, high = (middle, high) if expected < self.mean else (low, middle)
-        weight = self.standard_error**2 / (self.standard_error**2 + (self.mean - low) ** 2)
-        return weight * self.mean + (1.0 - weight) * low
+        return low
 
 
 def _mean_above(threshold: float, mean: float, standard_error: float) -> float:
