@@ -22,7 +22,7 @@ OPTIONS = {
     "show": "TRIAL --job --stage --json",
     "report": "--output --job --json",
     "dashboard": "--job --port --json",
-    "export": "--output --job --form --stage --json",
+    "export": "--output --job --form --stage --require-confirmed --json",
     "check": "TARGET --verl-version --gpus --fix --json",
     "explain": "LOG --json",
 }

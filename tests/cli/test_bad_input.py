@@ -116,7 +116,7 @@ def test_unknown_stage_on_the_command_line(
     before = listing(folder)
     fault = only(refused(capsys, "run", name, "--stage", "polish", *dry_run))
     assert (fault["where"], fault["found"]) == ("--stage", "polish")
-    assert fault["allowed"] == "survive, speed, quality"
+    assert fault["allowed"] == "survive, speed, quality, finish"
     assert listing(folder) == before
 
 
