@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autotune.judge.figures import RESPONSE_LENGTH, STEP_TIME, THROUGHPUT, column, last_rows, steady_rows
 from autotune.judge.guards import REWARD
 from autotune.judge.intervals import t_critical
 from autotune.judge.statistics import finite, mean, median
+from autotune.judge.validation import validation_reward
 from autotune.records import MetricRow
 
 PROMPT_LENGTH = "prompt_length/mean"
@@ -66,19 +67,6 @@ def run_figures(
         peak_memory_gb=peak_memory_gb,
         log_steps=tuple(_log_steps(steady)),
     )
-
-
-def validation_reward(values: Mapping[str, float | None]) -> float | None:
-    """Mean over sources of verl's `val-core/<source>/<reward|acc>/mean@N`, N the largest; None without."""
-    by_source: dict[str, tuple[int, float]] = {}
-    for key, value in values.items():
-        parts = key.split("/")
-        if value is None or not key.startswith("val-core/") or not parts[-1].startswith("mean@"):
-            continue
-        samples = int(parts[-1].removeprefix("mean@") or 0)
-        source = "/".join(parts[1:-2])
-        by_source[source] = max(by_source.get(source, (0, value)), (samples, value), key=lambda one: one[0])
-    return mean(value for _, value in by_source.values())
 
 
 def length_elasticity(runs: Sequence[RunFigures]) -> tuple[float, float]:

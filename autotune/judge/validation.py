@@ -10,7 +10,7 @@ from autotune.judge.statistics import finite, mean
 from autotune.records import MetricRow
 
 # verl 0.9.1 trainer/ppo/v1/trainer_base.py:1342-1370: `acc` where the reward function returns it.
-_CORE = re.compile(r"val-core/.+/(?:acc|reward)/mean@\d+")
+_CORE = re.compile(r"val-core/(?P<source>.+)/(?:acc|reward)/mean@(?P<samples>\d+)")
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,15 @@ class Validation:
 
 
 def validation_reward(values: Mapping[str, float | None]) -> float | None:
-    """The mean over the data sources of one step's validation; None where the step had none."""
-    return mean(value for key, value in values.items() if _CORE.fullmatch(key))
+    """The mean over the data sources of one step's validation, each over its most samples; None without."""
+    by_source: dict[str, tuple[int, float]] = {}
+    for key, value in values.items():
+        named = _CORE.fullmatch(key)
+        if named is None or value is None:
+            continue
+        samples, source = int(named["samples"]), named["source"]
+        by_source[source] = max(by_source.get(source, (0, value)), (samples, value), key=lambda one: one[0])
+    return mean(value for _, value in by_source.values())
 
 
 def validations(rows: Sequence[MetricRow]) -> list[Validation]:

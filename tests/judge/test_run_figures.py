@@ -7,7 +7,6 @@ from autotune.judge.run_figures import (
     length_elasticity,
     log_speed_gain,
     run_figures,
-    validation_reward,
 )
 from tests.judge.recorded import metric_rows, rows
 
@@ -44,20 +43,6 @@ def test_validation_costs_as_often_as_the_users_own_run_validates():
     assert figures_of(made).tokens_per_s_per_gpu == 1000.0
     assert figures_of(made, validation_every=10).tokens_per_s_per_gpu == pytest.approx(1000.0 * 8 / 10)
     assert figures_of(made, validation_every=-1).tokens_per_s_per_gpu == 1000.0
-
-
-@pytest.mark.parametrize(
-    ("values", "reward"),
-    [
-        ({}, None),
-        ({"val-core/gsm8k/reward/mean@1": 0.25, "val-aux/gsm8k/reward/std@1": 9.0}, 0.25),
-        ({"val-core/a/acc/mean@1": 0.2, "val-core/a/acc/mean@8": 0.4, "val-core/b/acc/mean@1": 0.6}, 0.5),
-        ({"val-core/a/acc/best@8/mean": 0.9, "val-core/a/acc/maj@8/mean": 0.9}, None),
-        ({"val-core/org/set/reward/mean@4": None}, None),
-    ],
-)
-def test_validation_reward_is_the_mean_over_sources(values, reward):
-    assert validation_reward(values) == (None if reward is None else pytest.approx(reward))
 
 
 def steps(elasticity, level=0.0, jitter=0.0):

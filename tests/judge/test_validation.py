@@ -13,6 +13,8 @@ TINY, MATH = "val-core/tiny/endings/reward/mean@1", "val-core/gsm8k/acc/mean@4"
         ({TINY: 0.5, MATH: 0.7}, 0.6),
         ({MATH: 0.7, "val-core/gsm8k/acc/best@4/mean": 0.9, "val-aux/gsm8k/reward/mean@4": 0.1}, 0.7),
         ({MATH: None}, None),
+        ({"val-core/a/acc/mean@1": 0.2, "val-core/a/acc/mean@8": 0.4, "val-core/b/acc/mean@1": 0.6}, 0.5),
+        ({"val-core/a/acc/best@8/mean": 0.9, "val-core/a/acc/maj@8/mean": 0.9}, None),
         ({"critic/rewards/mean": 0.5}, None),
     ],
 )
