@@ -26,3 +26,9 @@ def test_a_stop_is_asked_for_in_the_attempts_folder(tmp_path):
     wire.ask_to_stop(tmp_path)
     assert wire.is_asked_to_stop(tmp_path)
     wire.ask_to_stop(tmp_path / "gone")  # too late is no fault
+
+
+def test_a_folder_that_is_none_has_no_mark(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert wire.read_mark(tmp_path / "file" / "attempt") is None
+    assert wire.handed_over(tmp_path / "file", 0) is None

@@ -45,7 +45,7 @@ def read_mark(attempt: Path) -> SessionMark | None:
     """Where the candidate stands; None before the session has seen it."""
     try:
         return SessionMark(**json.loads(mark_path(attempt).read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -60,7 +60,7 @@ def handed_over(session: Path, number: int) -> Path | None:
     """The attempt's folder of the `number`-th candidate; None before there is one."""
     try:
         message = json.loads(_message(session, number).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return Path(message["folder"])
 
