@@ -82,6 +82,36 @@ def test_two_attempts_run_side_by_side_and_give_their_slots_back(launcher, ready
     launcher.end("nobody", "unknown")
 
 
+@pytest.fixture
+def session_python(tmp_path):
+    """An interpreter that serves the stand-in for a session, whatever module it is asked for."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nshift 2\nexec {sys.executable} -m fake_session "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def test_candidates_of_one_key_share_a_process_and_others_make_it_go(launcher, make_request, session_python):
+    def run(key):
+        request = make_request({"python": session_python, "session_key": key}, metrics=[ROW])
+        launcher.start(request)
+        end = until_ended(launcher, request.attempt_id)[request.attempt_id][-1]
+        assert (end.exit_code, end.lost) == (0, False), end.tail
+        return end, AttemptPaths(Path(request.folder).parent.parent / "sessions" / end.session)
+
+    first, first_paths = run("one key")
+    again, _ = run("one key")
+    assert (again.session, again.session_number) == (first.session, 1)
+    other, _ = run("another key")
+    assert other.session != first.session
+    assert launcher.slots() == 2  # both wait for a candidate
+    third, _ = run("a third key")  # there is no room for three
+    assert read_end(first_paths).left_behind == ()
+    assert living(first_paths) == []
+    assert run("another key")[0].session == other.session
+    assert run("a third key")[0].session == third.session
+
+
 def test_an_end_asked_at_once_is_heard(launcher, make_request):
     request = make_request()
     launcher.start(request)
