@@ -82,11 +82,14 @@ def _small_ladder(folder: Path, tiny: Path) -> Path:
             "search_space": {"name": "v", "parameters": {SEQUENCES: sequences}},
             "steps": 4,
             "trials": 2,
+            "alone": False,
         },
         "quality": {"search_space": {"name": "q", "parameters": {LR: lr}}, "steps": 4, "trials": 1},
     }
     overrides = {MICRO_BATCH: 64, LOG_PROB: 8, SEQUENCES: 4}
-    return tiny_job(folder, tiny, overrides, stages=stages, resources={"trials_at_once": 2})
+    return tiny_job(
+        folder, tiny, overrides, stages=stages, resources={"trials_at_once": 2, "warm_sessions": True}
+    )
 
 
 def _wait_for_ray(paths: AttemptPaths, controller: subprocess.Popen[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from autotune.job.paths import AttemptPaths
-from autotune.records import AttemptRole, AttemptState, Outcome, StageName
+from autotune.records import RUNGS, AttemptRole, AttemptState, Outcome, StageName
 from autotune.store.store import Store
 from autotune.trial.process_tree import is_alive
 from tests.verl.small_ladder import Climbed
@@ -26,7 +26,7 @@ def test_three_stages_end_with_their_results(ladder: Climbed) -> None:
     assert ladder.ended.exit_code == 0, ladder.ended.output
     with Store.read(f"sqlite:///{ladder.paths.database}") as store:
         results = store.stage_results()
-    assert list(results) == list(StageName)
+    assert list(results) == list(RUNGS)
     assert results[StageName.SURVIVE].acceptance_met
     assert results[StageName.SURVIVE].overrides[MICRO_BATCH] == 8
     for result in results.values():
