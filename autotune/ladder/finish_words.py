@@ -10,21 +10,23 @@ from autotune.judge.comparison import MEMORY, SPEED
 from autotune.records import Arm, Comparison, FinishOutcome, FinishVerdict, Overrides
 
 NOT_CONFIRMED = "NOT CONFIRMED"
-_NAMES: Mapping[str, str] = {
+NAMES: Mapping[str, str] = {
     SPEED: "tokens/s",
     "reward": "reward",
     "validation_reward": "validation reward",
     MEMORY: "peak memory",
 }
-_AGAINST: Mapping[Arm, str] = {
+"""What people call a comparison's metric."""
+AGAINST: Mapping[Arm, str] = {
     Arm.OWN: "the user's own configuration",
     Arm.SURVIVOR: "the survivor",
 }
+"""What the winner was compared with."""
 
 
 def comparison_text(comparison: Comparison) -> str:
     """`tokens/s +32.1 % [+25.0, +39.5]`, `reward +0.012 [-0.020, +0.044]`: claimed gain and interval."""
-    name = _NAMES[comparison.metric]
+    name = NAMES[comparison.metric]
     gain, low, high = comparison.claimed, comparison.low, comparison.high
     if comparison.metric == SPEED:
         return f"{name} {100 * gain:+.1f} % [{100 * low:+.1f}, {100 * high:+.1f}]"
@@ -53,7 +55,7 @@ def _sentence(told: FinishVerdict, is_own: bool, winner_failure: str, runs: int)
     own = f"the user's own configuration fails ({told.own_failure})" if told.own_failure else ""
     if told.reference is None:
         return f"{word}: {own}, the winner ran {runs} of {runs} times; no gain over another is claimed"
-    against = f"compared with {_AGAINST[told.reference]} over {told.pairs} pairs of cold runs"
+    against = f"compared with {AGAINST[told.reference]} over {told.pairs} pairs of cold runs"
     figures = ", ".join(map(comparison_text, told.comparisons)) or "nothing was measured in every run"
     return f"{word}: {figures}; {own + '; ' if own else ''}{against}"
 

@@ -1,4 +1,4 @@
-"""The books of a job as `status` shows them: where device time went, what was not spent."""
+"""The books of a job as `status` and the report show them: where device time went, what was not spent."""
 
 from __future__ import annotations
 
@@ -42,17 +42,23 @@ def ledger_lines(ledger: Ledger, pay_back: PayBack | None) -> list[Text]:
             by_outcome[entry.outcome] = by_outcome.get(entry.outcome, 0.0) + entry.gpu_s
         spent = ", ".join(f"{outcome} {seconds(gpu_s)}" for outcome, gpu_s in by_outcome.items())
         lines.append(Text(f"GPU time by outcome: {spent}"))
+    saved = savings_gpu_s(ledger)
+    if saved:
+        told = ", ".join(f"{seconds(gpu_s)} by {way}" for way, gpu_s in saved.items())
+        lines.append(Text(f"GPU time saved: {told}"))
+    if pay_back is not None:
+        lines.append(Text(pay_back_sentence(pay_back)))
+    return lines
+
+
+def savings_gpu_s(ledger: Ledger) -> dict[str, float]:
+    """Device seconds that were not spent, by what saved them; what saved nothing is left out."""
     saved = {
         "ending trials early": ledger.saved_by_early_end_gpu_s,
         "refusing before launch": ledger.saved_by_rejection_gpu_s,
         "warm starts": ledger.saved_by_warmth_gpu_s,
     }
-    if any(gpu_s > 0.0 for gpu_s in saved.values()):
-        told = ", ".join(f"{seconds(gpu_s)} by {way}" for way, gpu_s in saved.items() if gpu_s > 0.0)
-        lines.append(Text(f"GPU time saved: {told}"))
-    if pay_back is not None:
-        lines.append(Text(pay_back_sentence(pay_back)))
-    return lines
+    return {way: gpu_s for way, gpu_s in saved.items() if gpu_s > 0.0}
 
 
 def pay_back_sentence(pay_back: PayBack) -> str:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from autotune.job.model import Job
-from autotune.records import StageName, Value
+from autotune.ladder.finish_words import is_confirmed, verdict_json
+from autotune.records import FinishVerdict, Ledger, Overrides, PayBack, StageName, StageResult, Value
 from autotune.report.findings.changes import ChangesFinding, changes_finding
 from autotune.report.findings.curves import CurvesFinding
 from autotune.report.findings.effects import EffectsFinding, effects_finding
 from autotune.report.findings.failures import FailureCount, failure_counts
-from autotune.report.findings.ledger import Ledger, ledger, pay_back
 from autotune.report.findings.memory import MemoryFinding, memory_finding
 from autotune.report.findings.rungs import Rung, rungs
 from autotune.report.findings.runs import read_curves, read_step_times
 from autotune.report.findings.stages import climbed_stages
 from autotune.report.findings.step_times import StepTimes
-from autotune.report.findings.verdict import ConfirmedVerdict, Headline, headline
+from autotune.report.findings.verdict import Headline, headline, is_of
+from autotune.report.ledger import ledger_json
 from autotune.report.status import read_status
 from autotune.report.tables import trials_json, utc_text
 from autotune.report.wording import strict
@@ -35,8 +37,10 @@ class ReportData:
     job_name: str
     read_utc: datetime
     headline: Headline
-    confirmed: ConfirmedVerdict | None
-    """Winner and own configuration run again; None until that is done."""
+    finish: FinishVerdict | None
+    """Winner and own configuration run again; None until that is done for the exported configuration."""
+    confirmed: bool
+    """Whether the finish found the exported configuration to be better."""
     rungs: tuple[Rung, ...]
     changes: ChangesFinding | None
     memory: MemoryFinding | None
@@ -47,11 +51,15 @@ class ReportData:
     importances: tuple[Importances, ...]
     failures: tuple[FailureCount, ...]
     ledger: Ledger
+    pay_back: PayBack | None
+    """None while stage speed has found nothing faster than what it started from."""
+    wall_s: float
+    """Seconds that controllers worked on the job."""
     trials: tuple[StoredTrial, ...]
     device_s: Mapping[int, float]
+    """By trial id."""
     sessions: Mapping[int, str]
     """Warm session of each trial, by its id in the database."""
-    """By trial id."""
     gpus_per_trial: int
     device: str
     """`gpu`, or `cpu` where capped workers stand for devices."""
@@ -67,17 +75,17 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
     speed = by_stage.get(StageName.SPEED)
     trials, device_s = tuple(store.trials()), status.device_s_by_trial
     climbed_rungs = rungs(stages)
-    confirmed: ConfirmedVerdict | None = None  # a study that ends with one hands it over here
-    cost_gpu_h = sum(device_s.values()) / 3600
-    gpus = job.resources.gpus_per_trial
+    results = list(store.stage_results().values())
+    exported = _exported(results)
     return ReportData(
         job_name=store.job_name,
         read_utc=read_utc,
-        headline=headline(climbed_rungs, confirmed),
-        confirmed=confirmed,
+        headline=headline(climbed_rungs, status.finish, exported),
+        finish=status.finish if is_of(status.finish, exported) else None,
+        confirmed=is_confirmed(status.finish, exported),
         rungs=climbed_rungs,
-        changes=changes_finding(stages, list(store.stage_results().values()), job),
-        memory=memory_finding(stages, _no_forecast),
+        changes=changes_finding(stages, results, job),
+        memory=memory_finding(stages, partial(_forecast_frac, store)),
         step_times=read_step_times(store, speed),
         curves=read_curves(store, stages, job.guards.kl_metric),
         effects=effects_finding(speed),
@@ -85,25 +93,40 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
             importances(store.url, store.job_name, stage.stage) for stage in stages if stage.trials
         ),
         failures=failure_counts(trials, device_s),
-        ledger=ledger(trials, device_s, status.wall_s, pay_back(speed, gpus, cost_gpu_h)),
+        ledger=status.ledger,
+        # A repeat of the start that came out a little faster is noise, and saves nothing.
+        pay_back=status.pay_back if _is_faster(climbed_rungs) else None,
+        wall_s=status.wall_s,
         trials=trials,
         device_s=device_s,
         sessions=store.session_by_trial(),
-        gpus_per_trial=gpus,
+        gpus_per_trial=job.resources.gpus_per_trial,
         device=job.resources.device,
         provenance={name: value for name, value in store.provenance().items() if name != "job"},
     )
 
 
-def _no_forecast(_trial_id: int) -> Mapping[str, float]:
-    """The database keeps no forecasts."""
-    return {}
+def _exported(results: Sequence[StageResult]) -> Overrides:
+    """What `autotune export` writes over the job's own: that of the last stage with a best trial."""
+    return next((result.overrides for result in reversed(results) if result.best is not None), {})
+
+
+def _is_faster(climbed: Sequence[Rung]) -> bool:
+    return any(rung.stage is StageName.SPEED and rung.gain is not None for rung in climbed)
+
+
+def _forecast_frac(store: StoreReader, trial_id: int) -> Mapping[str, float]:
+    """Peaks by phase as they were expected at the trial's launch; empty where no forecast was made."""
+    judgement = store.forecast(trial_id)
+    return {} if judgement is None else judgement.expected_frac
 
 
 def report_json(data: ReportData) -> dict[str, Any]:
     """The same as plain numbers; trials with the stable fields of `trials --json`."""
     plain = asdict(data)
-    del plain["device_s"], plain["sessions"]
+    del plain["device_s"], plain["sessions"], plain["pay_back"]
+    plain["finish"] = None if data.finish is None else verdict_json(data.finish)
+    plain["ledger"] = ledger_json(data.ledger, data.pay_back)
     plain["read_utc"] = utc_text(data.read_utc)
     plain["trials"] = trials_json(data.trials, data.device_s, data.sessions)
     answer: dict[str, Any] = strict(plain)

@@ -11,11 +11,16 @@ from autotune.job.model import Job
 from autotune.judge.evidence import Evidence
 from autotune.judge.figures import figures
 from autotune.records import (
+    Arm,
     AttemptEnd,
     AttemptRole,
     Candidate,
+    Comparison,
     Failure,
     FailureGroup,
+    FinishOutcome,
+    FinishPlan,
+    FinishVerdict,
     MemorySample,
     MetricRow,
     Outcome,
@@ -105,7 +110,7 @@ class StudyBuilder:
             StageName.SURVIVE: 1.0 + 1.0 - peak,
             StageName.SPEED: measured.tokens_per_s_per_gpu,
             StageName.QUALITY: measured.reward,
-        }[stage]
+        }.get(stage)
         return self._add(stage, number, params, origin, evidence, verdict, objective, accepted=accepted)
 
     def run(self, stage, number, params, origin):
@@ -344,6 +349,69 @@ def quality(study: StudyBuilder, sampled: int = 4, steps: int = 60) -> None:
         baseline=baseline,
         statement="acceptance not met by #1: KL 0.072 (band 0.05..0.12); reward 0.541 (wanted 0.560, was 0.487)",
     )
+
+
+def finish_verdict(winner) -> FinishVerdict:
+    """Three pairs against the user's own configuration: faster, no clear reward, less memory."""
+
+    def told(metric, gain, low, high, outcome, **means):
+        return Comparison(
+            metric=metric, gain=gain, low=low, high=high, claimed=gain - 0.01, outcome=outcome, **means
+        )
+
+    return FinishVerdict(
+        outcome=FinishOutcome.BETTER,
+        statement="better: tokens/s +31.0 % [+25.0, +39.0]; compared with the user's own configuration "
+        "over 3 pairs of cold runs",
+        winner=winner,
+        reference=Arm.OWN,
+        comparisons=(
+            told(
+                "tokens_per_s_per_gpu",
+                0.32,
+                0.25,
+                0.39,
+                FinishOutcome.BETTER,
+                reference=1000.0,
+                winner=1320.0,
+            ),
+            told("reward", 0.01, -0.02, 0.04, FinishOutcome.INCONCLUSIVE, reference=0.5, winner=0.51),
+            told("peak_memory_gb", -1.2, -1.5, -0.9, FinishOutcome.BETTER, reference=60.0, winner=58.8),
+        ),
+        pairs=3,
+        pairs_planned=6,
+        seeds=(101, 102, 103),
+        steps=20,
+        notes=("no validation data",),
+    )
+
+
+def finish_runs(study: StudyBuilder, pairs: int = 3) -> None:
+    """The finish of the quality stage's best: runs in pairs, and the verdict."""
+    winner = study.store.stage_results()[StageName.QUALITY].overrides
+    plan = FinishPlan(
+        pairs=2 * pairs,
+        looks=(pairs, 2 * pairs),
+        alphas=(0.0125, 0.0375),
+        least_gain_frac=0.02,
+        goals=("tokens_per_s_per_gpu",),
+        seeds=tuple(range(101, 101 + 2 * pairs)),
+        steps=20,
+        validation=False,
+        winner=winner,
+        survivor=SAFE,
+    )
+    study.store.plan_finish(plan, study.clock.utc_now())
+    for number in range(2 * pairs):
+        arm = (Arm.OWN, Arm.WINNER)[number % 2]
+        study.complete(
+            StageName.FINISH,
+            number,
+            {"data.seed": 101 + number // 2},
+            arm.value,
+            tokens_per_s=1000.0 if arm is Arm.OWN else 1320.0,
+        )
+    study.store.end_finish(finish_verdict(winner), study.clock.utc_now())
 
 
 def fill_study(

@@ -1,6 +1,7 @@
 """The books as people and programs read them."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -46,3 +47,20 @@ def test_json_has_stable_fields(paid):
     assert answer["entries"][2] == {"stage": "speed", "outcome": "ended_early", "trials": 3, "gpu_s": 90.0}
     assert answer["saved_gpu_s"] == {"early_end": 45.0, "rejection": 0.0, "warmth": 0.0}
     assert (answer["pay_back"] is None) is (paid is None)
+
+
+def test_the_report_books_every_trial_once(studied):
+    entries = studied.ledger.entries
+    booked = Counter()
+    for entry in entries:
+        booked[entry.stage] += entry.trials
+    assert booked == Counter(trial.stage for trial in studied.trials)
+    assert studied.ledger.gpu_s == pytest.approx(len(studied.trials) * 2400)
+    assert studied.wall_s == len(studied.trials) * 300
+
+
+def test_the_report_pays_back_at_equal_tokens(studied):
+    pay, gain = studied.pay_back, studied.rungs[1].gain
+    saved_s = studied.step_times[0].step_s * 8 * (1 - 1 / gain)
+    assert pay.saved_gpu_s_per_100_steps == pytest.approx(100 * saved_s, rel=0.1)
+    assert pay.steps_to_pay_back * pay.saved_gpu_s_per_100_steps / 100 == pytest.approx(studied.ledger.gpu_s)

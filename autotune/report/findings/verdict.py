@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.records import StageName
+from autotune.ladder.finish_words import AGAINST, label
+from autotune.records import FinishVerdict, Overrides, StageName
 from autotune.report.findings.rungs import Rung
 from autotune.report.wording import factor, percent
 
@@ -13,60 +14,25 @@ NOT_CONFIRMED = "not confirmed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfirmedMeasure:
-    """One measure of the winner against the reference, over runs of both with the same fresh seeds."""
-
-    name: str
-    """`tokens/s/GPU`, `reward`, `peak memory`."""
-    reference: float
-    winner: float
-    gain: float
-    """winner/reference - 1 where `is_relative`, else their difference in the measure's unit."""
-    low: float
-    """Lower end of the gain's interval."""
-    high: float
-    is_relative: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConfirmedVerdict:
-    """What the runs with fresh seeds say, once they are done."""
-
-    word: str
-    """`better`, `not better` or `inconclusive`."""
-    statement: str
-    """One sentence with the figures."""
-    reference_name: str = "user configuration"
-    """What the winner was compared with; the survivor where the user's own does not run."""
-    measures: tuple[ConfirmedMeasure, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What a person should know besides."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Headline:
     """The verdict in one word and one sentence, and what it rests on."""
 
     word: str
-    """A confirmed verdict's word, else `not confirmed`."""
+    """The finish's word on the exported configuration, else `not confirmed`."""
     sentence: str
     basis: str
     """What was measured, and what was not."""
 
 
-def headline(rungs: Sequence[Rung], confirmed: ConfirmedVerdict | None) -> Headline:
-    """What to say first; a confirmed verdict speaks for itself."""
-    if confirmed is not None:
-        return Headline(
-            word=confirmed.word,
-            sentence=confirmed.statement,
-            basis=" ".join(
-                (
-                    f"The winner and the {confirmed.reference_name} ran again, with fresh seeds.",
-                    *confirmed.notes,
-                )
-            ),
-        )
+def is_of(finish: FinishVerdict | None, exported: Overrides) -> bool:
+    """Whether the finish was run for the exported configuration."""
+    return finish is not None and dict(finish.winner) == dict(exported)
+
+
+def headline(rungs: Sequence[Rung], finish: FinishVerdict | None, exported: Overrides) -> Headline:
+    """What to say first; the finish speaks for itself where it was run for the exported configuration."""
+    if finish is not None and is_of(finish, exported):
+        return _finished(finish)
     said = [text for rung in rungs if (text := _said(rung))]
     if not said:
         climbing = any(rung.state == "open" for rung in rungs)
@@ -74,12 +40,30 @@ def headline(rungs: Sequence[Rung], confirmed: ConfirmedVerdict | None) -> Headl
         if any(rung.state == "ended" for rung in rungs):
             sentence = "No configuration was found that runs within the limits"
         return Headline(word=NOT_CONFIRMED, sentence=sentence + ".", basis="No stage has a best trial yet.")
+    missing = "It was not run again with fresh seeds against your own configuration."
+    if finish is not None:
+        missing = _capital(label(finish, exported).partition(": ")[2]) + "."
     return Headline(
         word=NOT_CONFIRMED,
-        sentence=_joined(said) + ".",
+        sentence=_capital("; ".join(said)) + ".",
         basis="Measured while tuning, each stage against its own start; the winner was chosen for "
-        "these figures, so expect somewhat less. It was not run again with fresh seeds against your "
-        "own configuration.",
+        f"these figures, so expect somewhat less. {missing}",
+    )
+
+
+def _finished(finish: FinishVerdict) -> Headline:
+    """The statement begins with the verdict's word, which stands above it already."""
+    ran = f"Cold runs of stock verl, {finish.steps} steps each, with seeds that no trial used before."
+    if finish.reference is not None:
+        ran += (
+            f" The winner ran in turn with {AGAINST[finish.reference]}: {finish.pairs} of at most "
+            f"{finish.pairs_planned} pairs; the intervals hold together with {percent(finish.confidence)} "
+            "confidence, and a claimed gain leaves out the winner's share of luck."
+        )
+    return Headline(
+        word=finish.outcome.value,
+        sentence=_capital(finish.statement.removeprefix(f"{finish.outcome.value}: ")) + ".",
+        basis=" ".join((ran, *(f"{_capital(note.rstrip('.'))}." for note in finish.notes))),
     )
 
 
@@ -101,6 +85,5 @@ def _said(rung: Rung) -> str:
     return f"{factor(rung.gain)} {what}"
 
 
-def _joined(parts: Sequence[str]) -> str:
-    text = "; ".join(parts)
-    return text[0].upper() + text[1:]
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

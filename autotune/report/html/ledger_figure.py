@@ -5,19 +5,20 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from autotune.records import Outcome, StageName
-from autotune.report.findings.ledger import RUNNING
-from autotune.report.html.plot import ACCENT, BAD, BEFORE, MUTED, PAPER, axis, figure, pattern
+from autotune.report.html.plot import ACCENT, BAD, BEFORE, MUTED, PAPER, SERIES, axis, figure, pattern
 from autotune.report.report_data import ReportData
 from autotune.report.wording import number
 
+_RUNNING = "running"
 _LOOKS = {
     Outcome.COMPLETED.value: (ACCENT, ""),
     Outcome.FAILED.value: (BAD, "/"),
+    Outcome.ENDED_EARLY.value: (SERIES[1], "+"),
     Outcome.REJECTED.value: (MUTED, "x"),
     Outcome.INFRASTRUCTURE.value: (MUTED, "\\"),
     Outcome.USER_FAULT.value: (BAD, "x"),
     Outcome.STOPPED.value: (BEFORE, "."),
-    RUNNING: (BEFORE, "-"),
+    _RUNNING: (BEFORE, "-"),
 }
 """(colour, pattern): no outcome is told by its colour alone."""
 _OTHER_LOOK = (MUTED, "|")

@@ -12,6 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from plotly.offline import get_plotlyjs
 
+from autotune.judge.comparison import MEMORY, SPEED
+from autotune.ladder.finish_words import NAMES
 from autotune.ladder.speed import LEAST_NOISE_FRAC
 from autotune.report.html.curve_figures import kl_figure, reward_figure
 from autotune.report.html.effect_figures import effects_figure, importance_figure
@@ -20,6 +22,7 @@ from autotune.report.html.ledger_figure import ledger_figure
 from autotune.report.html.memory_figure import memory_figure
 from autotune.report.html.step_figure import PHASE_WORDS, step_figure
 from autotune.report.html.trial_lines import trial_lines
+from autotune.report.ledger import savings_gpu_s
 from autotune.report.report_data import ReportData
 from autotune.report.wording import (
     counted,
@@ -47,6 +50,7 @@ def report_html(data: ReportData) -> str:
     environment.filters.update(
         breakable=breakable,
         factor=factor,
+        gain=lambda gain, metric: unbroken(gain_text(gain, metric)),
         gigabytes=lambda value_gb: unbroken(gigabytes(value_gb)),
         number=number,
         percent=lambda fraction: unbroken(percent(fraction)),
@@ -64,6 +68,8 @@ def report_html(data: ReportData) -> str:
         phase_words=PHASE_WORDS,
         hours="GPU hours" if data.device == "gpu" else "device hours",
         least_noise_frac=LEAST_NOISE_FRAC,
+        measure_names=NAMES,
+        savings=savings_gpu_s(data.ledger),
         gpus=counted(data.provenance.get("gpus")),
         style=_source(environment, "report.css"),
         script=_source(environment, "report.js"),
@@ -91,6 +97,13 @@ def figures_json(figures: Mapping[str, go.Figure]) -> str:
     """The figures for a `script` element: strict JSON in ASCII in which no tag can begin or end."""
     plain = {name: strict(figure.to_plotly_json()) for name, figure in figures.items()}
     return json.dumps(plain, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def gain_text(gain: float, metric: str) -> str:
+    """A gain of the finish in its metric's unit: `+32.1 %`, `+0.012`, `-1.2 GB`."""
+    if metric == SPEED:
+        return signed_percent(gain)
+    return f"{gain:+.3f}" + (" GB" if metric == MEMORY else "")
 
 
 def breakable(text: str) -> Markup:

@@ -99,7 +99,7 @@ def test_importances_largest_first():
 
 def test_hours_by_stage_and_outcome(studied):
     made = ledger_figure(studied)
-    assert sum(sum(trace.x) for trace in made.data) == pytest.approx(studied.ledger.cost_gpu_h)
+    assert sum(sum(trace.x) for trace in made.data) == pytest.approx(studied.ledger.gpu_s / 3600)
     assert {trace.name for trace in made.data} == {"completed", "failed"}
     assert len({trace.marker.pattern.shape for trace in made.data}) == 2
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.report.findings.verdict import ConfirmedMeasure, ConfirmedVerdict
 from autotune.report.html.page import figures_json, report_figures, report_html
-from tests.report.study import LINE
+from tests.report.study import LINE, finish_verdict
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +59,12 @@ def test_every_table_has_a_caption_and_every_section_a_heading(page):
     assert own.count("<section") == own.count("aria-labelledby=")
 
 
-def test_a_confirmed_verdict_is_shown_with_its_intervals(studied):
-    measure = ConfirmedMeasure(
-        name="tokens/s/GPU", reference=1000.0, winner=1400.0, gain=0.4, low=0.35, high=0.45, is_relative=True
-    )
-    confirmed = ConfirmedVerdict(word="better", statement="Better.", measures=(measure,))
-    own = without_plotly(report_html(replace(studied, confirmed=confirmed)))
-    assert "+35.0\u00a0% to +45.0\u00a0%" in own
+def test_a_finish_is_shown_with_its_intervals(studied):
+    finished = replace(studied, finish=finish_verdict({}), confirmed=True)
+    own = without_plotly(report_html(finished))
+    assert "+25.0\u00a0% to +39.0\u00a0%" in own
+    assert "<td>inconclusive</td>" in own
+    assert "-1.200\u00a0GB" in own
     assert "if the gain is confirmed" not in own
 
 
