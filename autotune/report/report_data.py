@@ -15,6 +15,7 @@ from autotune.report.findings.changes import ChangesFinding, changes_finding
 from autotune.report.findings.curves import CurvesFinding
 from autotune.report.findings.effects import EffectsFinding, effects_finding
 from autotune.report.findings.failures import FailureCount, failure_counts
+from autotune.report.findings.load import LoadFinding, read_loads
 from autotune.report.findings.memory import MemoryFinding, memory_finding
 from autotune.report.findings.rungs import Rung, rungs
 from autotune.report.findings.runs import read_curves, read_step_times
@@ -46,6 +47,8 @@ class ReportData:
     memory: MemoryFinding | None
     step_times: tuple[StepTimes, ...]
     """Survivor first, then the fastest."""
+    loads: tuple[LoadFinding, ...]
+    """The same two; empty where no load monitor ran, or its files are gone."""
     curves: CurvesFinding | None
     effects: EffectsFinding | None
     importances: tuple[Importances, ...]
@@ -87,6 +90,7 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
         changes=changes_finding(stages, results, job),
         memory=memory_finding(stages, partial(_forecast_frac, store)),
         step_times=read_step_times(store, speed),
+        loads=read_loads(store, stages),
         curves=read_curves(store, stages, job.guards.kl_metric),
         effects=effects_finding(speed),
         importances=tuple(

@@ -105,7 +105,7 @@ class StoreReader:
     def forecast(self, trial_id: int) -> Judgement | None:
         """What was expected of the trial's memory at its launch; None where no forecast could be made."""
         with self._database.reading() as session:
-            row = session.get(ForecastRow, trial_id) if self._has(session, ForecastRow) else None
+            row = session.get(ForecastRow, trial_id)
             return None if row is None else judgement_from_text(row.judgement)
 
     def running_attempts(self) -> list[StoredAttempt]:
@@ -181,15 +181,12 @@ class StoreReader:
             row = self._finish(session)
             return None if row is None or row.verdict is None else finish_verdict_from_text(row.verdict)
 
-    @classmethod
-    def _finish(cls, session: Session) -> FinishRow | None:
-        """The live row."""
-        return session.scalars(select(FinishRow)).one_or_none() if cls._has(session, FinishRow) else None
-
     @staticmethod
-    def _has(session: Session, row: type[FinishRow] | type[ForecastRow]) -> bool:
-        """A database that was made before there were such rows has no table of them."""
-        return inspect(session.connection()).has_table(row.__tablename__)
+    def _finish(session: Session) -> FinishRow | None:
+        """The live row; a database that was made before there was a finish has no table of it."""
+        if not inspect(session.connection()).has_table(FinishRow.__tablename__):
+            return None
+        return session.scalars(select(FinishRow)).one_or_none()
 
     @staticmethod
     def _job(session: Session) -> JobRow:

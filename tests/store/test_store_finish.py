@@ -49,13 +49,3 @@ def test_an_older_database_has_no_finish_until_it_is_opened_for_writing(url, clo
     with opened(url) as store:
         store.plan_finish(plan(), clock.utc_now())
         assert store.finish_plan() == plan()
-
-
-def test_an_older_database_has_no_forecasts(url):
-    opened(url).close()
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("DROP TABLE autotune_forecasts"))
-    engine.dispose()
-    with Store.read(url) as store:
-        assert store.forecast(1) is None

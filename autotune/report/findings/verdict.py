@@ -57,8 +57,8 @@ def _finished(finish: FinishVerdict) -> Headline:
     if finish.reference is not None:
         ran += (
             f" The winner ran in turn with {AGAINST[finish.reference]}: {finish.pairs} of at most "
-            f"{finish.pairs_planned} pairs; the intervals hold together with {percent(finish.confidence)} "
-            "confidence, and a claimed gain leaves out the winner's share of luck."
+            f"{finish.pairs_planned} pairs. Were the two alike, it would be called better with a chance of "
+            f"at most {percent(1.0 - finish.confidence)}. A claimed gain leaves out its share of luck."
         )
     return Headline(
         word=finish.outcome.value,

@@ -1,4 +1,4 @@
-"""Peak memory by phase: one mark a configuration, a cross for a forecast, lines for limit and device."""
+"""Peak memory by phase: one mark a configuration, a thin one for its forecast, lines for limit and device."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ MARKS = (
     {"symbol": "circle", "color": ACCENT, "size": 12},
 )
 """Told apart by shape; the last one is the exported configuration's."""
+
+FORECAST_SYMBOLS = ("x-thin", "cross-thin", "y-up", "asterisk")
+"""Of the same configurations: thin, since nothing was measured there. Such marks are all line."""
 
 
 def memory_figure(data: ReportData) -> go.Figure | None:
@@ -43,7 +46,11 @@ def memory_figure(data: ReportData) -> go.Figure | None:
                     y=list(use.forecast_frac),
                     mode="markers",
                     name=f"{use.name}, forecast",
-                    marker={"symbol": "x-thin", "color": mark["color"], "size": 9, "line": {"width": 2}},
+                    marker={
+                        "symbol": FORECAST_SYMBOLS[MARKS.index(mark)],
+                        "size": 9,
+                        "line": {"color": mark["color"], "width": 2},
+                    },
                     hovertemplate=f"{use.name}, forecast<br>%{{y}}: %{{x:.1%}}<extra></extra>",
                 )
             )

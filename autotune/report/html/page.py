@@ -19,6 +19,7 @@ from autotune.report.html.curve_figures import kl_figure, reward_figure
 from autotune.report.html.effect_figures import effects_figure, importance_figure
 from autotune.report.html.ladder_figures import rung_figures
 from autotune.report.html.ledger_figure import ledger_figure
+from autotune.report.html.load_figures import load_figures
 from autotune.report.html.memory_figure import memory_figure
 from autotune.report.html.step_figure import PHASE_WORDS, step_figure
 from autotune.report.html.trial_lines import trial_lines
@@ -84,6 +85,7 @@ def report_figures(data: ReportData) -> dict[str, go.Figure]:
         **rung_figures(data),
         "memory": memory_figure(data),
         "steps": step_figure(data),
+        **load_figures(data),
         "reward": reward_figure(data),
         "kl": kl_figure(data),
         "effects": effects_figure(data),

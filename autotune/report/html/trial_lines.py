@@ -37,6 +37,9 @@ class TrialLine:
     is_best: bool
     """Of its stage."""
     reason: str
+    warnings: tuple[str, ...]
+    signs: tuple[str, ...]
+    """Names of what its curves showed; the warnings tell them in full."""
     origin: str
     params: str
     """What differs from the stage's start, all of it in the start's own row; empty if the origin says it."""
@@ -77,6 +80,8 @@ def _line(
         accepted=trial.accepted,
         is_best=trial_name(trial) in best,
         reason=trial_json(trial, spent_s or 0.0)["reason"] or "",
+        warnings=verdict.warnings if verdict else (),
+        signs=tuple(sign.replace("_", " ") for sign in verdict.signs) if verdict else (),
         origin=_shortened(trial.candidate.origin),
         params=_params(trial, start.candidate.params),
         cells=(

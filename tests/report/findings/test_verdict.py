@@ -29,6 +29,7 @@ def test_a_finish_of_the_exported_configuration_speaks_for_itself(studied):
         "Tokens/s +31.0 % [+25.0, +39.0]; compared with the user's own configuration over 3 pairs of cold runs.",
     )
     assert "3 of at most 6 pairs" in said.basis
+    assert "with a chance of at most 5 %." in said.basis
     assert said.basis.endswith("No validation data.")
 
 

@@ -50,6 +50,13 @@ def test_a_forecast_stands_beside_what_was_measured(studied):
     made = memory_figure(replace(studied, memory=MemoryFinding(limit_frac=0.8, uses=(use,))))
     assert [trace.name for trace in made.data] == ["survivor", "survivor, forecast"]
     assert made.layout.xaxis.range[1] > 1.2
+    assert made.data[1].marker.line.color == made.data[0].marker.color
+
+
+def test_forecasts_are_told_apart_by_shape(studied):
+    uses = tuple(replace(use, forecast_frac={"rollout": 0.5}) for use in studied.memory.uses)
+    made = memory_figure(replace(studied, memory=replace(studied.memory, uses=uses)))
+    assert len({trace.marker.symbol for trace in made.data}) == 2 * len(uses) == 8
 
 
 def test_step_time_by_phase(studied):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from autotune.report.html.page import report_html
 from autotune.report.report_data import ReportData, read_report
 from autotune.store.store import Store
 from tests.browser import CHROMIUM, Page, browser
-from tests.report.study import StudyBuilder, fill_study, study_job
+from tests.report.loads import made_loads
+from tests.report.study import StudyBuilder, fill_study, finish_verdict, study_job
 
 pytestmark = [
     pytest.mark.browser,
@@ -35,7 +37,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def report(studied: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(studied, tmp_path_factory.mktemp("report") / "report.html")
+    """With every section that there is, but not confirmed."""
+    folder = tmp_path_factory.mktemp("report")
+    data = replace(studied, loads=made_loads(folder), finish=finish_verdict({}))
+    return written(data, folder / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +75,14 @@ def test_all_of_it_is_there_without_a_request_or_a_complaint(
     page: Page, report: Path, width: int, phone: bool
 ) -> None:
     opened(page, report, width, phone=phone)
-    assert page.value("document.querySelectorAll('.plot .main-svg').length") >= 2 * 9
+    assert page.value("document.querySelectorAll('.plot .main-svg').length") >= 2 * 15
     text = page.value("document.body.innerText")
     for words in (
         "not confirmed",
         "acceptance not met",
         "oom_gpu_actor_update",
         "What it cost",
+        "What each rank had to do",
         "pays for itself after",
         "torch.OutOfMemoryError",
         "3a274601a2aa61358db8a6f008fe42a72cb8a060",

@@ -1,5 +1,9 @@
 """The table of all trials."""
 
+from dataclasses import replace
+
+from autotune.records import Outcome
+from autotune.report.html.page import report_html
 from autotune.report.html.trial_lines import trial_lines
 
 
@@ -23,3 +27,22 @@ def test_a_trial_shows_what_differs_from_its_stages_start(studied):
 def test_the_best_of_each_stage_is_marked(studied):
     best = [line.name for line in trial_lines(studied) if line.is_best]
     assert best == ["survive/1", "speed/3", "quality/1"]
+
+
+def test_what_a_verdict_warns_of_is_beside_it(studied):
+    trials = list(studied.trials)
+    told = replace(
+        trials[3].verdict,
+        outcome=Outcome.ENDED_EARLY,
+        reason="at step 12 its reward is 0.31, the best had 0.44",
+        warnings=("entropy fell from 0.9 to 0.1", "12 % of the responses were clipped"),
+        signs=("entropy_fell",),
+    )
+    trials[3] = replace(trials[3], verdict=told)
+    data = replace(studied, trials=tuple(trials))
+    line = trial_lines(data)[3]
+    assert (line.outcome, line.reason) == ("ended_early", told.reason)
+    assert (line.warnings, line.signs) == (told.warnings, ("entropy fell",))
+    page = report_html(data)
+    assert "<summary>entropy fell</summary>" in page
+    assert all(text in page for text in (told.reason, *told.warnings))

@@ -17,12 +17,17 @@
     return name ? style.getPropertyValue(name[1]).trim() : value;
   }
 
+  function onPaper(plot, width) {
+    if (plot.closest(".rung")) return Math.floor((width - 32) / 3);
+    return plot.closest(".pair") ? Math.floor((width - 16) / 2) : width;
+  }
+
   function draw(width) {
     const style = getComputedStyle(document.documentElement);
     for (const plot of plots) {
       const spec = inColours(specs[plot.dataset.figure], style);
       spec.layout.font.family = family;
-      if (width) spec.layout.width = plot.closest(".rung") ? Math.floor((width - 32) / 3) : width;
+      if (width) spec.layout.width = onPaper(plot, width);
       if (spec.layout.legend.yref === "container" && plot.clientWidth > spareWidth) {
         spec.layout.height -= spare;
         spec.layout.margin.b -= spare;
