@@ -146,9 +146,7 @@ def _update_parts(step: StepLoad) -> tuple[int, ...]:
 
 
 def _balance(load: RankLoad) -> Balance | None:
-    known = [
-        step for step in load.steps if len(step.tokens) > 1 and sum(step.tokens) and sum(step.tokens_before)
-    ]
+    known = [step for step in load.steps if len(step.tokens) > 1 and _has_tokens(step)]
     if not known:
         return None
     kept = thinned(known, MOST_STEPS)
@@ -159,6 +157,10 @@ def _balance(load: RankLoad) -> Balance | None:
         mean_before=load.imbalance(balanced=False),
         mean_after=load.imbalance(balanced=True),
     )
+
+
+def _has_tokens(step: StepLoad) -> bool:
+    return sum(step.tokens) > 0 and sum(step.tokens_before) > 0
 
 
 def _busiest(tokens: Sequence[int]) -> float:
