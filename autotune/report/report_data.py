@@ -9,8 +9,9 @@ from functools import partial
 from typing import Any
 
 from autotune.job.model import Job
+from autotune.judge.ledger import Ledger, PayBack
 from autotune.ladder.finish_words import is_confirmed, verdict_json
-from autotune.records import FinishVerdict, Ledger, Overrides, PayBack, StageName, StageResult, Value
+from autotune.records import FinishVerdict, Overrides, StageName, StageResult, Value
 from autotune.report.findings.changes import ChangesFinding, changes_finding
 from autotune.report.findings.curves import CurvesFinding
 from autotune.report.findings.effects import EffectsFinding, effects_finding
