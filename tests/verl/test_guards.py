@@ -1,6 +1,7 @@
 """Each guard on real verl: kind, phase and decisive line are recorded, and nothing is left behind.
 
-Out of memory in the actor's update and a killed worker are part of the small ladder.
+Out of memory in the actor's update and a killed worker are part of the small ladder, KL drift and gradients
+that are not finite of the warm session.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ def _nothing_left(story: Told) -> None:
     [
         ("oom_log_prob", "oom_gpu_log_prob", "old_log_prob", "allocate memory"),
         ("nan_reward", "nan_inf", "reward", None),
-        ("non_finite_gradient", "nan_inf", "update_actor", None),
-        ("kl_drift", "kl_drift", "update_actor", None),
         ("silent_hang", "hang_rollout", "rollout", None),
         ("wall_limit", "wall_limit", None, None),
     ],
@@ -53,9 +52,7 @@ def test_a_candidates_fault_ends_the_trial(
     _nothing_left(story)
 
 
-@pytest.mark.parametrize(
-    "name", ["nan_reward", "non_finite_gradient", "kl_drift", "silent_hang", "wall_limit"]
-)
+@pytest.mark.parametrize("name", ["nan_reward", "silent_hang", "wall_limit"])
 def test_a_guard_says_why_it_ended_the_attempt(told: Tell, name: str) -> None:
     stops = [event for event in told(name).events if isinstance(event, GuardStop)]
     assert len(stops) == 1

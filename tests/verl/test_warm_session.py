@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from autotune.records import Outcome
 from autotune.verl_plugin.warm.wire import read_mark
-from tests.verl.warm_story import CANDIDATES, STEPS, Attempted
+from tests.verl.warm_story import CANDIDATES, GUARDED, GUARDED_STEPS, STEPS, Attempted
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
 
 Came = dict[str, Attempted]
-SERVED = [name for name in CANDIDATES if name not in ("stopped", "too large")]
+SERVED = [name for name in CANDIDATES if name not in (*GUARDED, "too large")]
 
 
 @pytest.fixture
@@ -58,13 +59,21 @@ def test_settings_are_the_candidates_own(came: Came) -> None:
     assert tokens["other batches"] < 0.7 * tokens["first"]  # four answers a prompt in place of eight
 
 
-def test_an_early_end_leaves_the_session_usable(came: Came) -> None:
-    stopped = came["stopped"]
+@pytest.mark.parametrize(
+    ("name", "kind"), [("drifting", "kl_drift"), ("without finite gradients", "nan_inf")]
+)
+def test_a_guard_ends_the_candidate_and_leaves_the_session_usable(came: Came, name: str, kind: str) -> None:
+    stopped = came[name]
     assert (stopped.end.asked, stopped.end.session_over) == (True, False)
-    assert 1 <= len(stopped.rows) < STEPS
+    assert 1 <= len(stopped.rows) < GUARDED_STEPS
+    assert stopped.verdict.outcome is Outcome.FAILED
+    assert stopped.verdict.failure is not None
+    assert (stopped.verdict.failure.kind, stopped.verdict.failure.phase) == (kind, "update_actor")
 
 
 def test_out_of_memory_ends_the_session_and_leaves_nothing(came: Came) -> None:
     end = came["too large"].end
     assert (end.exit_code, end.session_over, end.left_behind) == (1, True, ())
-    assert any("allocate memory" in line for line in end.tail)
+    failure = came["too large"].verdict.failure
+    assert failure is not None
+    assert failure.kind == "oom_gpu_actor_update"

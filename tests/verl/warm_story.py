@@ -9,8 +9,12 @@ from pathlib import Path
 
 from autotune.controller.assembly import open_preparer
 from autotune.job.loading import load_job
+from autotune.job.model import GuardSection
 from autotune.job.paths import AttemptPaths, JobPaths
-from autotune.records import AttemptEnd, AttemptRole, MemorySample, MetricRow, StageName, Value
+from autotune.judge import guards
+from autotune.judge.evidence import Evidence
+from autotune.judge.verdict import judge_attempt
+from autotune.records import AttemptEnd, AttemptRole, GuardStop, MetricRow, StageName, Value, Verdict
 from autotune.trial.launcher import RayLauncher
 from autotune.trial.preparation import Refusal
 from tests.verl.stories import ACTOR, MICRO_BATCH, ROLLOUT, tiny_job
@@ -24,7 +28,10 @@ class Attempted:
     """What came of one candidate."""
 
     rows: tuple[MetricRow, ...]
-    peaks: tuple[MemorySample, ...]
+    verdict: Verdict
+    stop: GuardStop | None
+    freed_s: float
+    """From the guard's decision until the session was free; 0 without one."""
     end: AttemptEnd
     paths: AttemptPaths
 
@@ -33,7 +40,9 @@ CANDIDATES: Mapping[str, Mapping[str, Value]] = {
     "first": {},
     "same again": {},
     "other learning rate": {ACTOR + "optim.lr": 3.0e-3},
-    "stopped": {ACTOR + "optim.lr": 1.0e-2},
+    "drifting": {ACTOR + "optim.lr": 3.0e-2, ACTOR + "kl_loss_coef": 0.0},
+    # The KL term's gradient is tiny at first; times this its squared norm leaves fp32.
+    "without finite gradients": {ACTOR + "kl_loss_coef": 1.0e38},
     "other batches": {MICRO_BATCH: 2, ROLLOUT + "n": 4},
     "other engine": {ROLLOUT + "max_num_seqs": 8},
     "other model": {"actor_rollout_ref.model.enable_gradient_checkpointing": False},
@@ -41,44 +50,54 @@ CANDIDATES: Mapping[str, Mapping[str, Value]] = {
     "too large": {MICRO_BATCH: 64},
 }
 """In this order, all of one cold key."""
+GUARDED = ("drifting", "without finite gradients")
+GUARDED_STEPS = 12
 
 
 def serve_all(folder: Path, tiny: Path) -> dict[str, Attempted]:
     """Runs every candidate in one session and returns what came of each."""
-    job = load_job(tiny_job(folder, tiny, resources={"warm_sessions": True}))
+    limits = {"kl_limit": 0.05, "kl_steps": 2}
+    job = load_job(tiny_job(folder, tiny, resources={"warm_sessions": True}, guards=limits))
     launcher = RayLauncher(job.resources)
-    section = job.stage(StageName.SURVIVE)
-    assert section is not None
-    section = section.model_copy(update={"steps": STEPS})
+    stage = job.stage(StageName.SURVIVE)
+    assert stage is not None
     came: dict[str, Attempted] = {}
     try:
         with open_preparer(job) as preparer:
             for number, (name, overrides) in enumerate(CANDIDATES.items()):
+                section = stage.model_copy(update={"steps": GUARDED_STEPS if name in GUARDED else STEPS})
                 paths = JobPaths(folder / "results", job.name).attempt(StageName.SURVIVE, number, 0)
                 request = preparer.request(
                     section, dict(overrides), AttemptRole.MEASURE, paths, f"warm{number}"
                 )
                 assert not isinstance(request, Refusal), request.cause
                 launcher.start(request)
-                came[name] = _follow(launcher, request.attempt_id, paths, stop=name == "stopped")
+                came[name] = _follow(launcher, request.attempt_id, paths, section.steps, job.guards)
     finally:
         launcher.close()
     return came
 
 
-def _follow(launcher: RayLauncher, attempt_id: str, paths: AttemptPaths, *, stop: bool) -> Attempted:
-    rows: list[MetricRow] = []
-    peaks: list[MemorySample] = []
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
+def _follow(
+    launcher: RayLauncher, attempt_id: str, paths: AttemptPaths, steps: int, section: GuardSection
+) -> Attempted:
+    """What the controller does with an attempt: evidence, guards, the end of what they stop."""
+    evidence, started_s, stopped_s = Evidence(), time.monotonic(), 0.0
+    while evidence.end is None:
+        assert time.monotonic() < started_s + LIMIT_S, f"{paths.root.name} did not end"
         for _, event in launcher.poll():
-            if isinstance(event, MetricRow):
-                rows.append(event)
-                if stop:
-                    launcher.end(attempt_id, "kl_drift", 60.0)
-            if isinstance(event, MemorySample):
-                peaks.append(event)
-            if isinstance(event, AttemptEnd):
-                return Attempted(tuple(rows), tuple(peaks), event, paths)
+            evidence.add(event)
+        stop = guards.check(evidence, section, time.monotonic() - started_s)
+        if stop is not None and evidence.stop is None:
+            evidence.add(stop)
+            stopped_s = time.monotonic()
+            launcher.end(attempt_id, stop.kind, guards.spare_s(stop, evidence))
         time.sleep(0.1)
-    raise AssertionError(f"{paths.root.name} did not end")
+    return Attempted(
+        rows=tuple(evidence.rows),
+        verdict=judge_attempt(evidence, steps_asked=steps, warmup_steps=1, guards=section),
+        stop=evidence.stop,
+        freed_s=time.monotonic() - stopped_s if evidence.stop else 0.0,
+        end=evidence.end,
+        paths=paths,
+    )
