@@ -113,8 +113,8 @@ def _configure_critic(worker: Any, section: Any) -> None:
 
     critic = omega_conf_to_dataclass(section)
     worker.set_loss_fn(partial(value_loss, config=critic))
-    # As in PPOTrainer._setup (trainer/ppo/v1/trainer_base.py:274-277), odd as it is.
-    worker.engine_config.use_dynamic_bsz = critic.use_dynamic_bsz
+    # As in PPOTrainer._setup (trainer/ppo/v1/trainer_base.py:274-277): the critic always counts tokens, by
+    # one budget, whatever critic.use_dynamic_bsz says.
     worker.engine_config.infer_max_token_len_per_gpu = critic.ppo_infer_max_token_len_per_gpu
     worker.engine_config.max_token_len_per_gpu = critic.ppo_infer_max_token_len_per_gpu
     _renew_optimizer(worker, critic.optim)
