@@ -77,7 +77,7 @@ class ReplayLauncher:
                     del self._playing[attempt_id]
         return due
 
-    def end(self, attempt_id: str, reason: str) -> None:
+    def end(self, attempt_id: str, reason: str, spare_s: float | None = None) -> None:
         """Ends an attempt at once."""
         playing = self._playing.get(attempt_id)
         if playing is not None:
