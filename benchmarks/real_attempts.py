@@ -42,6 +42,16 @@ class RealAttempt:
         return [row.values.get(key) for row in self.rows]
 
 
+def followed(launcher: RayLauncher) -> Evidence:
+    """Everything that the launcher's one attempt reports, up to its end."""
+    evidence = Evidence()
+    while evidence.end is None:
+        for _, event in launcher.poll():
+            evidence.add(event)
+        time.sleep(POLL_S)
+    return evidence
+
+
 class RealAttempts:
     """Runs candidates of one job on a Ray of their own."""
 
@@ -68,11 +78,8 @@ class RealAttempts:
         key = request.session_key or ""
         started_s = time.monotonic()
         self._launcher.start(replace(request, session_key=None) if cold else request)
-        evidence = Evidence()
-        while evidence.end is None:
-            for _, event in self._launcher.poll():
-                evidence.add(event)
-            time.sleep(POLL_S)
+        evidence = followed(self._launcher)
+        assert evidence.end is not None
         verdict = judge_attempt(evidence, steps_asked=steps, warmup_steps=1, guards=self._job.guards)
         return RealAttempt(time.monotonic() - started_s, evidence, verdict, evidence.end, key)
 

@@ -25,10 +25,10 @@ from autotune.forecast.keys import ACTOR, MODEL, REFERENCE, ROLLOUT
 from autotune.job.loading import job_hash, load_job
 from autotune.job.model import Job
 from autotune.job.paths import AttemptPaths
-from autotune.judge.evidence import Evidence
 from autotune.records import AttemptEnd, AttemptRole, Value
 from autotune.trial.launcher import RayLauncher
 from autotune.trial.preparation import Preparer, Refusal
+from benchmarks.real_attempts import followed
 
 PEAKS = Path(__file__).with_name("peaks.json")
 _JOB = Path(__file__).resolve().parents[2] / "jobs" / "tiny-cpu.yaml"
@@ -132,13 +132,9 @@ def _measured(
     )
     if isinstance(request, Refusal):
         raise SystemExit(f"{point}: {request.cause}")
-    evidence = Evidence()
     # What others leave in a shared process would count as this one's.
     launcher.start(replace(request, session_key=None))
-    while evidence.end is None:
-        for _, event in launcher.poll():
-            evidence.add(event)
-        time.sleep(0.25)
+    evidence = followed(launcher)
     assert isinstance(evidence.end, AttemptEnd)
     lengths = {
         name: [row.values.get(f"{name}_length/mean") for row in evidence.rows]
