@@ -10,6 +10,7 @@ from pathlib import Path
 
 from autotune.errors import Fault, StoreError
 from autotune.records import StageName
+from autotune.verl_plugin.warm import wire
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class AttemptPaths:
     @property
     def config(self) -> Path:
         """The resolved configuration that verl was started with."""
-        return self.root / "config.yaml"
+        return self.root / wire.CONFIG_FILE
 
     @property
     def console(self) -> Path:
@@ -41,17 +42,17 @@ class AttemptPaths:
     @property
     def metrics(self) -> Path:
         """File of verl's own logger: one JSON line a step."""
-        return self.root / "metrics.jsonl"
+        return self.root / wire.METRICS_FILE
 
     @property
     def phases(self) -> Path:
         """Phase marks that the plugin writes inside verl's driver."""
-        return self.root / "phases.jsonl"
+        return self.root / wire.PHASES_FILE
 
     @property
     def rank_load(self) -> Path:
         """What each rank had to do, written by the plugin's load monitor; read by `store.rank_load`."""
-        return self.root / "rank_load.jsonl"
+        return self.root / wire.RANK_LOAD_FILE
 
     @property
     def memory_caps(self) -> Path:
