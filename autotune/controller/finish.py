@@ -103,7 +103,9 @@ class FinishClimb(StageClimb):
 
     def view(self) -> StageView:
         """The runs as the finish's strategy sees them, with the plan."""
-        return replace(super().view(), plan=self.plan)
+        if self._view is None:
+            self._view = replace(super().view(), plan=self.plan)
+        return self._view
 
     def know(self, view: TrialView, overrides: Overrides) -> None:
         """Takes a run into the view, with what it contributes to the comparison."""
