@@ -12,21 +12,10 @@ import pytest
 from autotune.verl_plugin.tiny_job import make_tiny_job
 from tests.verl import stories
 from tests.verl.small_ladder import Climbed, climb
-from tests.verl.stories import LOG_PROB, MICRO_BATCH, REFERENCE, Told, run, tiny_job, write_reward
+from tests.verl.stories import Told, run, tiny_job, write_reward
 from tests.verl.warm_story import Attempted, serve_all
 
 Story = Callable[[Path, Path], Told]
-
-
-def oom_log_prob(folder: Path, tiny: Path) -> Told:
-    # Tight enough that one pass over all samples never fits, whatever their lengths.
-    cpu = {"worker_memory_cap_gb": 0.26, "replay_poll_s": 0.05, "threads": 1}
-    overrides = {MICRO_BATCH: 4, LOG_PROB: 64, REFERENCE: 64}
-    return run(tiny_job(folder, tiny, overrides, resources={"cpu": cpu}))
-
-
-def nan_reward(folder: Path, tiny: Path) -> Told:
-    return run(tiny_job(folder, tiny, write_reward(folder, "return float('nan')")))
 
 
 def silent_hang(folder: Path, tiny: Path) -> Told:
@@ -61,8 +50,6 @@ def ppo_with_critic_on_two_ranks(folder: Path, tiny: Path) -> Told:
 STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
-        oom_log_prob,
-        nan_reward,
         silent_hang,
         raising_reward,
         wall_limit,

@@ -1,7 +1,7 @@
 """Each guard on real verl: kind, phase and decisive line are recorded, and nothing is left behind.
 
-Out of memory in the actor's update and a killed worker are part of the small ladder, KL drift and gradients
-that are not finite of the warm session.
+Out of memory in the actor's update and a killed worker are part of the small ladder; KL drift, gradients and
+rewards that are not finite, and out of memory in the log-prob pass of the warm session.
 """
 
 from __future__ import annotations
@@ -26,17 +26,10 @@ def _nothing_left(story: Told) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "phase", "line"),
-    [
-        ("oom_log_prob", "oom_gpu_log_prob", "old_log_prob", "allocate memory"),
-        ("nan_reward", "nan_inf", "reward", None),
-        ("silent_hang", "hang_rollout", "rollout", None),
-        ("wall_limit", "wall_limit", None, None),
-    ],
+    ("name", "kind", "phase"),
+    [("silent_hang", "hang_rollout", "rollout"), ("wall_limit", "wall_limit", None)],
 )
-def test_a_candidates_fault_ends_the_trial(
-    told: Tell, name: str, kind: str, phase: str | None, line: str | None
-) -> None:
+def test_a_candidates_fault_ends_the_trial(told: Tell, name: str, kind: str, phase: str | None) -> None:
     story = told(name)
     (trial,) = story.trials
     assert trial.verdict is not None
@@ -45,14 +38,13 @@ def test_a_candidates_fault_ends_the_trial(
     assert failure is not None
     assert (failure.kind, failure.group) == (kind, FailureGroup.CANDIDATE)
     assert phase is None or failure.phase == phase
-    assert line is None or line in failure.line
     assert trial.pruned
     assert story.exit_code == 3
     assert len(story.attempts) == 1
     _nothing_left(story)
 
 
-@pytest.mark.parametrize("name", ["nan_reward", "silent_hang", "wall_limit"])
+@pytest.mark.parametrize("name", ["silent_hang", "wall_limit"])
 def test_a_guard_says_why_it_ended_the_attempt(told: Tell, name: str) -> None:
     stops = [event for event in told(name).events if isinstance(event, GuardStop)]
     assert len(stops) == 1

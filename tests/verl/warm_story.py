@@ -17,7 +17,7 @@ from autotune.judge.verdict import judge_attempt
 from autotune.records import AttemptEnd, AttemptRole, GuardStop, MetricRow, StageName, Value, Verdict
 from autotune.trial.launcher import RayLauncher
 from autotune.trial.preparation import Refusal
-from tests.verl.stories import ACTOR, MICRO_BATCH, ROLLOUT, tiny_job
+from tests.verl.stories import ACTOR, LOG_PROB, MICRO_BATCH, REFERENCE, ROLLOUT, tiny_job, write_reward
 
 LIMIT_S = 900.0
 STEPS = 3
@@ -43,21 +43,30 @@ CANDIDATES: Mapping[str, Mapping[str, Value]] = {
     "drifting": {ACTOR + "optim.lr": 3.0e-2, ACTOR + "kl_loss_coef": 0.0},
     # The KL term's gradient is tiny at first; times this its squared norm leaves fp32.
     "without finite gradients": {ACTOR + "kl_loss_coef": 1.0e38},
+    "paid with NaN": {},
     "other batches": {MICRO_BATCH: 2, ROLLOUT + "n": 4},
     "other engine": {ROLLOUT + "max_num_seqs": 8},
     "other model": {"actor_rollout_ref.model.enable_gradient_checkpointing": False},
     "as the first": {},
-    "too large": {MICRO_BATCH: 64},
+    # 256 samples' logits are above the cap by themselves, whatever the answers' lengths.
+    "too large": {ROLLOUT + "n": 32, LOG_PROB: 256, REFERENCE: 4, MICRO_BATCH: 4},
 }
 """In this order, all of one cold key."""
-GUARDED = ("drifting", "without finite gradients")
+GUARDED = ("drifting", "without finite gradients", "paid with NaN")
 GUARDED_STEPS = 12
+REWARD = """from autotune.verl_plugin.tiny_reward import compute_score as share
+    return float("nan") if __import__("pathlib").Path({flag!r}).exists() else share(
+        data_source, solution_str, ground_truth
+    )"""
+"""The tiny job's own reward, but NaN while the file is there: the key names the same function for all."""
 
 
 def serve_all(folder: Path, tiny: Path) -> dict[str, Attempted]:
     """Runs every candidate in one session and returns what came of each."""
     limits = {"kl_limit": 0.05, "kl_steps": 2}
-    job = load_job(tiny_job(folder, tiny, resources={"warm_sessions": True}, guards=limits))
+    unpaid = folder / "unpaid"
+    reward = write_reward(folder, REWARD.format(flag=str(unpaid)))
+    job = load_job(tiny_job(folder, tiny, reward, resources={"warm_sessions": True}, guards=limits))
     launcher = RayLauncher(job.resources)
     stage = job.stage(StageName.SURVIVE)
     assert stage is not None
@@ -71,8 +80,11 @@ def serve_all(folder: Path, tiny: Path) -> dict[str, Attempted]:
                     section, dict(overrides), AttemptRole.MEASURE, paths, f"warm{number}"
                 )
                 assert not isinstance(request, Refusal), request.cause
+                if name == "paid with NaN":
+                    unpaid.touch()
                 launcher.start(request)
                 came[name] = _follow(launcher, request.attempt_id, paths, section.steps, job.guards)
+                unpaid.unlink(missing_ok=True)
     finally:
         launcher.close()
     return came
