@@ -1,8 +1,10 @@
 """`python -m benchmarks.landscape.record`: runs candidates of a job's speed space on real verl and notes each.
 
-Warm sessions make it affordable. The grid is every value of the space with every other, in the order of
-the rollout engines that they want, the survivor's own first, so that an engine is started once; a new run
-of the command goes on where the last one stopped. The first line is the survivor that the grid is laid around.
+Warm sessions make it affordable. The grid is every value of the space with every other; `--sample` draws as
+many candidates of each rollout engine's from it, by a fixed seed. They run in the order of their engines, the
+survivor's own first, so that an engine is started once a repeat; a new run of the command goes on where the last
+one stopped. The first line of a job is the survivor that the grid is laid around. `--variant` records the job
+with other `--set` values or another `--cap-gb` beside it, in the same file.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import itertools
 import json
 import lzma
 import platform
+import random
 import sys
 import tempfile
 import time
@@ -19,6 +22,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from autotune.controller.assembly import open_preparer
 from autotune.controller.ladder_run import stage_space
@@ -41,17 +46,20 @@ def main(arguments: list[str]) -> int:
     """Records until the grid or the time is used up, then compresses what is there."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.landscape.record", description=__doc__)
     parser.add_argument("--job", type=Path, default=JOB)
+    parser.add_argument("--variant", help="name of the job as recorded; its own by default")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="overrides of the variant")
+    parser.add_argument("--sample", type=int, help="candidates to record; the whole grid by default")
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--cap-gb", type=float, default=0.6, help="memory cap of a worker; a low one costs")
     options = parser.parse_args(arguments)
-    job = _with_cap(load_job(options.job), options.cap_gb)
-    noted = [json.loads(line) for line in _lines(NOTES)]
+    job = _variant(load_job(options.job), options)
+    noted = [line for line in map(json.loads, _lines(NOTES)) if line["job"] == job.name]
     if not noted:
-        noted = [_provenance(job, options)]
-        _append(noted[0])
-    waiting = _left(_grid(job), noted, options.repeats)
+        _append(_provenance(job, options))
+    grid = _grid(job)
+    waiting = _left(_sampled(grid, options.sample or len(grid)), noted, options.repeats)
     deadline_s = time.monotonic() + 60.0 * options.minutes
     with tempfile.TemporaryDirectory() as folder, real_attempts(job, Path(folder)) as attempts:
         for params, overrides in waiting:
@@ -65,9 +73,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _with_cap(job: Job, cap_gb: float) -> Job:
-    cpu = job.resources.cpu.model_copy(update={"worker_memory_cap_gb": cap_gb})
-    return job.model_copy(update={"resources": job.resources.model_copy(update={"cpu": cpu})})
+def _variant(job: Job, options: argparse.Namespace) -> Job:
+    cpu = job.resources.cpu.model_copy(update={"worker_memory_cap_gb": options.cap_gb})
+    own = {key: yaml.safe_load(value) for key, value in (one.split("=", 1) for one in options.set)}
+    changes = {
+        "name": options.variant or job.name,
+        "resources": job.resources.model_copy(update={"cpu": cpu}),
+        "verl": job.verl.model_copy(update={"overrides": {**job.verl.overrides, **own}}),
+    }
+    return job.model_copy(update=changes)
 
 
 def _grid(job: Job) -> list[tuple[Overrides, Overrides]]:
@@ -81,6 +95,20 @@ def _grid(job: Job) -> list[tuple[Overrides, Overrides]]:
     for params in sorted(_points(space), key=lambda point: (_engine(point) != _engine(own), _engine(point))):
         found.setdefault(point_key(params), params)
     return [(params, space.overrides(params)) for params in found.values()]
+
+
+def _sampled(grid: list[tuple[Overrides, Overrides]], count: int) -> list[tuple[Overrides, Overrides]]:
+    """As many of each engine's candidates, drawn by a fixed seed; the first of the grid is always there."""
+    chance, by_engine = random.Random(1), dict[str, list[tuple[Overrides, Overrides]]]()
+    for candidate in grid[1:]:
+        by_engine.setdefault(_engine(candidate[0]), []).append(candidate)
+    drawn = grid[:1]
+    for number, candidates in enumerate(by_engine.values()):
+        share = (count - len(drawn)) // (len(by_engine) - number)
+        # The first of one shuffling: a smaller sample is part of a larger one, so that it can be repeated.
+        kept = {id(one) for one in chance.sample(candidates, len(candidates))[:share]}
+        drawn += [one for one in candidates if id(one) in kept]
+    return drawn
 
 
 def _points(space: ResolvedSpace) -> Iterator[dict[str, Value]]:
@@ -143,6 +171,8 @@ def _provenance(job: Job, options: argparse.Namespace) -> dict[str, Any]:
         "job": job.name,
         "recorded_utc": datetime.now(timezone.utc).isoformat(timespec="minutes"),
         "command": "python -m benchmarks.landscape.record",
+        "set": options.set,
+        "sample": options.sample,
         "steps": options.steps,
         "worker_memory_cap_gb": options.cap_gb,
         "verl": verl_version(),

@@ -2,7 +2,7 @@
 
 A file holds JSON lines (plain, .gz or .xz), one for each run of a candidate:
     {"job", "params": {dotted: value}, "outcome", "kind", "phase", "step_s": [...], "tokens": [...],
-     "reward": [...], "kl": [...], "peak_gb": {phase: gb}, "start_s", "cold_key"}
+     "reward": [...], "kl": [...], "peak_gb": {phase: gb}, "start_s", "cold_key", "session_number"}
 Lists have one value for each finished step. The first line of a job is a run of its own configuration.
 A line without `params` is provenance. `"synthetic": true` marks what was made up for a test.
 """
@@ -15,6 +15,7 @@ import lzma
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,17 @@ from typing import Any
 from autotune.job.resolved_space import ResolvedParameter, ResolvedSpace
 from autotune.records import Overrides, Value
 from autotune.search.points import point_key
+from autotune.verl_plugin.warm.live_keys import ENGINE_KEYS
 
 WARMUP_STEPS = 1
+
+
+class Start(Enum):
+    """What came before the first step of a run."""
+
+    COLD = "a new process"
+    ENGINE = "an open session, but another rollout engine"
+    WARM = "an open session"
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class Run:
     kl: tuple[float | None, ...]
     peak_gb: Mapping[str, float]
     start_s: float
+    """From its launch to its first step, as it was recorded."""
+    start: Start
     cold_key: str
 
     @property
@@ -90,6 +102,11 @@ class Landscape:
             ValueError: Nothing in this landscape completed.
         """
         return max(c.tokens_per_s for c in self.configurations if c.tokens_per_s is not None)
+
+    def start_s(self, start: Start) -> float:
+        """Median seconds from a launch to the first step, by what came before; a cold start's where none was seen."""
+        seen = [run.start_s for c in self.configurations for run in c.runs if run.start is start]
+        return statistics.median(seen) if seen or start is Start.COLD else self.start_s(Start.COLD)
 
     @cached_property
     def steps(self) -> int:
@@ -176,6 +193,7 @@ def read(path: Path) -> dict[str, Landscape]:
     runs: dict[str, dict[Any, tuple[Overrides, list[Run]]]] = {}
     synthetic: set[str] = set()
     provenance: list[Mapping[str, Any]] = []
+    engines: dict[str, Any] = {}
     with openers.get(path.suffix, open)(path, "rt", encoding="utf-8") as lines:  # type: ignore[operator]
         for number, line in enumerate(lines, 1):
             try:
@@ -184,7 +202,9 @@ def read(path: Path) -> dict[str, Landscape]:
                     provenance.append(value)
                     continue
                 by_key = runs.setdefault(value["job"], {})
-                by_key.setdefault(point_key(value["params"]), (value["params"], []))[1].append(_run(value))
+                by_key.setdefault(point_key(value["params"]), (value["params"], []))[1].append(
+                    _run(value, engines)
+                )
             except (ValueError, KeyError, TypeError) as error:
                 raise ValueError(f"{path}, line {number}: no run of a landscape ({error!r})") from error
             if value.get("synthetic"):
@@ -200,7 +220,18 @@ def read(path: Path) -> dict[str, Landscape]:
     }
 
 
-def _run(value: Mapping[str, Any]) -> Run:
+def engine_of(params: Overrides) -> tuple[Value, ...]:
+    """What a rollout engine is started with; another one is another engine."""
+    return tuple(params.get(key) for key in ENGINE_KEYS)
+
+
+def _run(value: Mapping[str, Any], engines: dict[str, Any]) -> Run:
+    """`engines`: by job, the engine of the line before; brought up to this one."""
+    engine, before = engine_of(value["params"]), engines.get(value["job"])
+    engines[value["job"]] = engine
+    start = Start.COLD
+    if value.get("session_number"):
+        start = Start.WARM if engine == before else Start.ENGINE
     return Run(
         outcome=value["outcome"],
         kind=value.get("kind"),
@@ -211,6 +242,7 @@ def _run(value: Mapping[str, Any]) -> Run:
         kl=tuple(value.get("kl", ())),
         peak_gb=dict(value.get("peak_gb") or {}),
         start_s=float(value["start_s"]),
+        start=start,
         cold_key=str(value["cold_key"]),
     )
 

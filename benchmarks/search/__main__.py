@@ -1,7 +1,8 @@
 """`python -m benchmarks.search [LANDSCAPE]`: GPU seconds until within 5 % of the best, then one JSON line.
 
-Every search pays start-up for every trial. `equal`: all of them a cold one. `warm`: ours opens a session for
-a cold key and pays `--warm-s` for a further candidate of it; the peers, which have none, pay as before.
+Every search pays start-up for every trial, by the recorded medians. `equal`: all of them a cold one. `warm`: ours
+opens a session for a cold key, and a further candidate of it pays what one paid in the recording, with or without
+a new rollout engine; the peers, which have none, pay as before.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.landscape.recording import Landscape, read
+from benchmarks.landscape.recording import Landscape, Start, read
 from benchmarks.search import ours, ray_tune, searches
 from benchmarks.search.drive import Driver, Search
 from benchmarks.search.track import LaunchCost, Track, score
@@ -58,9 +59,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("landscape", type=Path, nargs="?", default=_RECORDED)
     parser.add_argument("--jobs", nargs="+", help="jobs of the landscape; all by default")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument(
-        "--warm-s", type=float, default=5.0, help="start-up of a candidate in an open session"
-    )
     parser.add_argument("--most-trials", type=int, default=200)
     options = parser.parse_args(arguments)
     if not options.landscape.is_file():
@@ -76,18 +74,16 @@ def main(arguments: list[str]) -> int:
         return 2
     results = {}
     for job in options.jobs or landscapes:
-        rows = compare(landscapes[job], options.seeds, options.warm_s, options.most_trials)
+        rows = compare(landscapes[job], options.seeds, options.most_trials)
         print_table(landscapes[job], rows)
         results[job] = {row.name: _summary(row) for row in rows} | {"ratios": ratios(rows)}
     for name, packages in _NEVER_TRIED.items():
         print(f"{name}: not run, it needs {' and '.join(packages)}")
-    print(
-        json.dumps({"benchmark": "search", "seeds": options.seeds, "warm_s": options.warm_s, "jobs": results})
-    )
+    print(json.dumps({"benchmark": "search", "seeds": options.seeds, "jobs": results}))
     return 0
 
 
-def compare(landscape: Landscape, seeds: int, warm_s: float, most_trials: int) -> list[Row]:
+def compare(landscape: Landscape, seeds: int, most_trials: int) -> list[Row]:
     """All searches over one landscape, random search first."""
     baseline = _peer(landscape, searches.random_search, seeds, lambda track: False)
     until_s = statistics.median(track.reached_s for track in baseline)
@@ -104,10 +100,10 @@ def compare(landscape: Landscape, seeds: int, warm_s: float, most_trials: int) -
         elif name != RANDOM:
             tracks = _peer(landscape, search, seeds, is_over)
             rows.append(Row(name, tuple(tracks), score(tracks, baseline, until_s)))
-    for name, cost_s in (("autotune, equal launch costs", None), ("autotune, warm sessions", warm_s)):
+    for name, warm in (("autotune, equal launch costs", False), ("autotune, warm sessions", True)):
         tracks = []
         for seed in range(seeds):
-            tracks.append(Track(landscape, random.Random(seed), LaunchCost(cost_s)))
+            tracks.append(Track(landscape, random.Random(seed), LaunchCost(landscape, warm)))
             ours.climb(tracks[-1], is_over, seed, most_trials)
         rows.append(Row(name, tuple(tracks), score(tracks, baseline, until_s)))
     return rows
@@ -116,7 +112,7 @@ def compare(landscape: Landscape, seeds: int, warm_s: float, most_trials: int) -
 def _peer(landscape: Landscape, search: Search, seeds: int, is_over: Callable[[Track], bool]) -> list[Track]:
     tracks = []
     for seed in range(seeds):
-        tracks.append(Track(landscape, random.Random(seed), LaunchCost()))
+        tracks.append(Track(landscape, random.Random(seed), LaunchCost(landscape)))
         search(Driver(tracks[-1], is_over), landscape, seed)
     return tracks
 
@@ -126,7 +122,8 @@ def print_table(landscape: Landscape, rows: Sequence[Row]) -> None:
     failed = sum(c.tokens_per_s is None for c in landscape.configurations)
     print(
         f"\n{landscape.job}: {len(landscape.configurations)} candidates, {failed} of them fail, best "
-        f"{landscape.best:.0f} tokens/s, own {landscape.start.tokens_per_s or 0.0:.0f}"
+        f"{landscape.best:.0f} tokens/s, own {landscape.start.tokens_per_s or 0.0:.0f}; start-up "
+        + ", ".join(f"{start.name.lower()} {landscape.start_s(start):.1f} s" for start in Start)
     )
     print(
         f"{'search':32s} {'median s':>9s} {'quartiles':>17s} {'reached':>8s} {'trials':>7s} {'exact':>6s} {'score':>6s}"

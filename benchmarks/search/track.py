@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autotune.records import AttemptEnd, Event, LogEvidence, MemorySample, MetricRow, Overrides, PhaseMark
-from benchmarks.landscape.recording import WARMUP_STEPS, Configuration, Landscape, Run
+from benchmarks.landscape.recording import WARMUP_STEPS, Configuration, Landscape, Run, Start, engine_of
 
 CLOSE_FRAC = 0.95
 """Within 5 % of the best."""
@@ -16,20 +16,24 @@ CLOSE_FRAC = 0.95
 
 @dataclass
 class LaunchCost:
-    """Seconds from a launch to its first step. One slot holds one session at a time."""
+    """Seconds from a launch to its first step, as the landscape's runs have them. One slot holds one session."""
 
-    warm_s: float | None = None
-    """Of a candidate in a session that is open for its cold key. None: every trial starts cold."""
+    landscape: Landscape
+    warm: bool = False
+    """Whether candidates of one cold key share a session. If not, every trial starts cold."""
     _open: str | None = None
+    _engine: object = None
 
-    def start_s(self, run: Run) -> float:
-        """What this run pays, sessions opened and lost by it included."""
-        if self.warm_s is None:
-            return run.start_s
-        cost_s = self.warm_s if self._open == run.cold_key else run.start_s
+    def start_s(self, configuration: Configuration, run: Run) -> float:
+        """What this run pays, sessions and engines opened and lost by it included."""
+        if not self.warm:
+            return self.landscape.start_s(Start.COLD)
+        engine, start = engine_of(configuration.params), Start.COLD
+        if self._open == run.cold_key:
+            start = Start.WARM if self._engine == engine else Start.ENGINE
         # A session is retired after a failure: its next candidate would not be believed.
-        self._open = run.cold_key if run.is_complete else None
-        return cost_s
+        self._open, self._engine = (run.cold_key, engine) if run.is_complete else (None, None)
+        return self.landscape.start_s(start)
 
 
 @dataclass
@@ -57,7 +61,7 @@ class Track:
         self.exact += self.landscape.holds(params)
         configuration = self.landscape.nearest(params)
         run = self.chance.choice(configuration.runs)
-        return configuration, run, self.cost.start_s(run)
+        return configuration, run, self.cost.start_s(configuration, run)
 
     def book(self, seconds: float) -> None:
         """GPU seconds of an attempt that ended."""

@@ -1,10 +1,12 @@
 """The search benchmark's books: who pays what, what counts as found, and that nothing made up is ever shown."""
 
+import json
 import random
+from dataclasses import replace
 
 import pytest
 
-from benchmarks.landscape.recording import Run, read
+from benchmarks.landscape.recording import Start, read
 from benchmarks.search import ours, searches
 from benchmarks.search.__main__ import main
 from benchmarks.search.drive import Driver
@@ -17,26 +19,56 @@ def landscape(tmp_path):
     return read(write(tmp_path))["synthetic"]
 
 
-def tracked(landscape, seed=0, warm_s=None):
-    return Track(landscape, random.Random(seed), LaunchCost(warm_s))
+def tracked(landscape, seed=0, warm=False):
+    return Track(landscape, random.Random(seed), LaunchCost(landscape, warm))
 
 
 def never(track):
     return False
 
 
-def run(key, outcome="completed"):
-    return Run(outcome, None, None, (1.0, 1.0), (1.0, 1.0), (), (), {}, 60.0, key)
+ENGINE = "actor_rollout_ref.rollout.max_num_seqs"
 
 
-def test_a_cold_start_is_paid_by_every_trial():
-    assert [LaunchCost().start_s(run("a")) for _ in range(3)] == [60.0] * 3
+@pytest.fixture
+def in_sessions(tmp_path):
+    """Seven runs as a recording has them: their engine, their cold key, number in the session, start-up."""
+    runs = [
+        (4, "a", 0, 100.0),
+        (4, "a", 1, 5.0),
+        (16, "a", 2, 40.0),
+        (16, "b", 0, 110.0),
+        (16, "b", 1, 3.0),
+        (64, "b", 2, 50.0),
+        (64, "b", 3, 4.0),
+    ]
+    line = {"job": "j", "outcome": "completed", "step_s": [1.0, 1.0], "tokens": [9.0, 9.0]}
+    rows = [
+        {**line, "params": {ENGINE: seqs}, "cold_key": key, "session_number": number, "start_s": start_s}
+        for seqs, key, number, start_s in runs
+    ]
+    path = tmp_path / "recorded.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read(path)["j"]
 
 
-def test_a_session_is_paid_once_for_its_key_and_again_after_a_failure():
-    cost = LaunchCost(warm_s=5.0)
-    order = [run("a"), run("a"), run("b"), run("a"), run("a", "failed"), run("a"), run("a")]
-    assert [cost.start_s(one) for one in order] == [60.0, 5.0, 60.0, 60.0, 5.0, 60.0, 5.0]
+def test_start_up_is_the_median_of_what_came_before_it(in_sessions):
+    assert [in_sessions.start_s(start) for start in Start] == [105.0, 45.0, 4.0]
+
+
+def test_a_cold_start_is_paid_by_every_trial(in_sessions):
+    cost = LaunchCost(in_sessions)
+    paid_s = [cost.start_s(c, run) for c in in_sessions.configurations for run in c.runs]
+    assert paid_s == [105.0] * 7
+
+
+def test_a_session_is_paid_once_for_its_key_an_engine_when_it_changes_and_both_after_a_failure(in_sessions):
+    cost = LaunchCost(in_sessions, warm=True)
+    four, sixteen, _ = in_sessions.configurations
+    a, b = four.runs[0], sixteen.runs[1]
+    order = [(four, a), (four, a), (sixteen, a), (sixteen, b), (sixteen, replace(b, outcome="failed"))]
+    order += [(sixteen, b), (sixteen, b)]
+    assert [cost.start_s(*one) for one in order] == [105.0, 4.0, 45.0, 105.0, 4.0, 105.0, 4.0]
 
 
 def test_random_search_finds_the_best_by_using_everything_up(landscape):
@@ -105,9 +137,9 @@ def test_ray_tunes_own_schedulers_stop_what_lies_behind(landscape, name):
     assert track.spent_s / track.trials < whole.spent_s / whole.trials
 
 
-@pytest.mark.parametrize("warm_s", [None, 5.0])
-def test_ours_comes_close_through_the_products_own_controller(landscape, warm_s):
-    track = tracked(landscape, warm_s=warm_s)
+@pytest.mark.parametrize("warm", [False, True])
+def test_ours_comes_close_through_the_products_own_controller(landscape, warm):
+    track = tracked(landscape, warm=warm)
     ours.climb(track, lambda t: t.reached_s < float("inf"), seed=0, most_trials=40)
     assert track.reached_s < float("inf")
     assert track.trials <= 40
