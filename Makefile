@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test check unit engines install browser clean landscape bench-explain bench-extensions bench-first-feasible
-.PHONY: bench-forecast bench-honesty bench-load-monitor bench-overhead bench-search bench-warm
+.PHONY: bench-forecast bench-honesty bench-load-monitor bench-overhead bench-quality bench-search bench-warm
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -69,6 +69,10 @@ landscape: install
 bench-warm: install
 	$(BIN)/python -m autotune.verl_plugin.tiny_job .tiny
 	$(BIN)/python -m benchmarks.warm
+
+# Ten quality stages of real verl, two at a time, from learning rates that are poor on purpose; 40 minutes.
+bench-quality: install
+	$(BIN)/python -m benchmarks.quality
 
 # Seven cold trials of real verl, about 20 minutes on two quiet cores.
 bench-extensions: install

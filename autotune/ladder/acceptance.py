@@ -91,7 +91,10 @@ def _quality(section: QualityStage, figures: Figures, baseline: Baseline | None)
         return [*found, Check(False, "no baseline reward to compare with")]
     # A gain over a reward of zero or below has no ratio; the wanted share of its size is added instead.
     wanted = base + (section.wanted_gain - 1.0) * abs(base)
-    return [*found, Check(reached >= wanted, f"{word} {reached:.3f} (wanted {wanted:.3f}, was {base:.3f})")]
+    was = f"was {base:.3f}"
+    if baseline is not None and baseline.left_band_at_step is not None:
+        was += f" until its KL left the band in step {baseline.left_band_at_step}"
+    return [*found, Check(reached >= wanted, f"{word} {reached:.3f} (wanted {wanted:.3f}, {was})")]
 
 
 def _rewards(figures: Figures, baseline: Baseline | None) -> tuple[str, float | None, float | None]:

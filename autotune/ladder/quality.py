@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from dataclasses import replace
 
 from autotune.job.model import QualityStage
 from autotune.job.space_resolution import ResolvedParameter
@@ -33,11 +35,31 @@ def next_move(view: StageView) -> Move:
 
 
 def baseline(view: StageView) -> Baseline | None:
-    """The first trial's figures; None until it has completed."""
-    first = next((t for t in view.trials if view.is_start(t) and t.is_complete), None)
+    """The first trial's figures; None until it has ended.
+
+    A start whose KL leaves the band, or that a guard stops for it, is worth what it reached inside: a user
+    who keeps to the band has the policy of that step and none of the later ones.
+    """
+    assert isinstance(view.section, QualityStage)
+    first = next(
+        (t for t in view.trials if view.is_start(t) and not t.is_void and t.verdict is not None), None
+    )
     if first is None or first.verdict is None:
         return None
-    return Baseline(figures=first.verdict.figures, throughput_noise_frac=0.0, repeats=1)
+    figures = first.verdict.figures
+    left = next((step for step, kl in enumerate(first.kls) if kl > view.section.kl_band[1]), None)
+    if left is not None and first.rewards:
+        inside = first.rewards[: max(left, 1)]
+        reward = statistics.fmean(inside[-max(len(inside) // 4, 1) :])
+        figures = replace(figures, reward=reward, validation_reward=None)
+    elif not first.is_complete:
+        return None
+    return Baseline(
+        figures=figures,
+        throughput_noise_frac=0.0,
+        repeats=1,
+        left_band_at_step=None if left is None else left + 1,
+    )
 
 
 def _noise_frac(view: StageView) -> float:

@@ -161,3 +161,5 @@ class Baseline:
     repeats: int
     drift: Drift | None = None
     """A trend of the machine's speed over the repeats."""
+    left_band_at_step: int | None = None
+    """Of quality: the step in which its KL passed the band's upper end; its reward is the one until then."""

@@ -172,6 +172,13 @@ def test_speed_with_nothing_measured_hands_on_what_it_was_given():
     assert (found.best, found.overrides) == (None, {"carried": True})
 
 
+def test_a_gain_over_a_start_that_left_the_band_says_so():
+    verdict = completed(reward=0.52, kl=0.08)
+    base = replace(against(reward=0.45), left_band_at_step=4)
+    text = "reward 0.520 (wanted 0.517, was 0.450 until its KL left the band in step 4)"
+    assert text in [check.text for check in checks(quality_section(), verdict, base)]
+
+
 @pytest.mark.parametrize(
     ("kls", "best"),
     [

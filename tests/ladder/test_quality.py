@@ -57,6 +57,31 @@ def test_a_void_baseline_runs_again_and_counts_then():
     assert baseline(quality_view(void, again)).figures == again.verdict.figures
 
 
+RISING = (0.40, 0.42, 0.44, 0.46, 0.50, 0.60, 0.70, 0.80)
+
+
+@pytest.mark.parametrize(
+    ("kls", "reward", "step"),
+    [
+        # The last quarter of the steps inside: one of four, two of eight.
+        ((0.0, 0.03, 0.06, 0.11, 0.2, 0.4, 0.6, 0.9), 0.46, 5),
+        # Left at once: what the policy earned before it was changed.
+        ((0.3,) * 8, 0.40, 1),
+        ((0.0, 0.03, 0.06, 0.08, 0.09, 0.10, 0.11, 0.12), 0.80, None),
+    ],
+)
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_start_that_left_the_band_is_worth_what_it_reached_inside(kls, reward, step, stopped):
+    start = learned(0, FASTEST, RISING, kls)
+    if stopped:
+        start = replace(start, verdict=failed("kl_drift"))
+    found = baseline(quality_view(start))
+    if stopped and step is None:
+        assert found is None  # stopped for something else, and nothing says what it would have reached
+    else:
+        assert (found.figures.reward, found.left_band_at_step) == (pytest.approx(reward), step)
+
+
 @pytest.mark.parametrize(
     ("rewards", "kls", "changes"),
     [
