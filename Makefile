@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: demo test check unit engines install browser clean landscape bench-explain bench-extensions bench-first-feasible
-.PHONY: bench-forecast bench-honesty bench-load-monitor bench-overhead bench-quality bench-search bench-warm
+.PHONY: bench-forecast bench-honesty bench-live bench-load-monitor bench-overhead bench-quality bench-search bench-warm
 
 .venv/.installed: requirements/cpu.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -59,6 +59,10 @@ bench-overhead: install
 # GPU seconds until close to the best of a recorded landscape, beside other searches.
 bench-search: install
 	$(BIN)/python -m benchmarks.search
+
+# The speed stage by autotune and by Ray Tune on the same space, eight real trials each; 25 minutes.
+bench-live: install
+	$(BIN)/python -m benchmarks.live
 
 # Adds real runs to the landscape for as many minutes; goes on where it stopped.
 landscape: install

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,12 +42,19 @@ class RealAttempt:
         return [row.values.get(key) for row in self.rows]
 
 
-def followed(launcher: RayLauncher) -> Evidence:
+GoesOn = Callable[[Evidence], bool]
+"""Asked after each metric row whether the attempt goes on."""
+
+
+def followed(launcher: RayLauncher, goes_on: GoesOn = lambda evidence: True) -> Evidence:
     """Everything that the launcher's one attempt reports, up to its end."""
-    evidence = Evidence()
+    evidence, asked = Evidence(), False
     while evidence.end is None:
-        for _, event in launcher.poll():
+        for attempt_id, event in launcher.poll():
             evidence.add(event)
+            if isinstance(event, MetricRow) and not asked and not goes_on(evidence):
+                asked = True
+                launcher.end(attempt_id, "stopped by the search")
         time.sleep(POLL_S)
     return evidence
 
@@ -60,7 +67,14 @@ class RealAttempts:
         self._paths = JobPaths(folder, job.name)
         self._number = 0
 
-    def run(self, overrides: Mapping[str, Value], *, steps: int, cold: bool = False) -> RealAttempt:
+    def run(
+        self,
+        overrides: Mapping[str, Value],
+        *,
+        steps: int,
+        cold: bool = False,
+        goes_on: GoesOn = lambda evidence: True,
+    ) -> RealAttempt:
         """One attempt over the job's own configuration, warm where a session fits.
 
         Raises:
@@ -78,7 +92,7 @@ class RealAttempts:
         key = request.session_key or ""
         started_s = time.monotonic()
         self._launcher.start(replace(request, session_key=None) if cold else request)
-        evidence = followed(self._launcher)
+        evidence = followed(self._launcher, goes_on)
         assert evidence.end is not None
         verdict = judge_attempt(evidence, steps_asked=steps, warmup_steps=1, guards=self._job.guards)
         return RealAttempt(time.monotonic() - started_s, evidence, verdict, evidence.end, key)

@@ -18,16 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from autotune.job.paths import AttemptPaths, JobPaths
 from autotune.judge.input_pipeline import input_wait_frac
 from autotune.records import Figures, MetricRow, Outcome
 from autotune.store.rank_load import RankLoad, read_rank_load
 from autotune.store.store import Store
-from autotune.verl_plugin.tiny_job import make_tiny_job
+from benchmarks.tiny import ROOT, tiny_job, written
 
-_ROOT = Path(__file__).resolve().parents[2]
 _MICRO_BATCH = 4
 """Several micro batches a rank and pass, or there is nothing to sort."""
 
@@ -61,7 +58,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", nargs="*", choices=list(VARIANTS), help="these lines alone, beside `off`")
     options = parser.parse_args(arguments)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="bench-extensions-"))
-    make_tiny_job(folder / "tiny")
     found: dict[str, Measured] = {}
     print(_HEADER, flush=True)
     for name, changes in VARIANTS.items():
@@ -82,7 +78,7 @@ def _run(folder: Path, name: str, changes: Mapping[str, Any], steps: int) -> Mea
     job = _job(folder, f"bench-{name.replace(' ', '-')}", changes, steps)
     started = time.monotonic()
     command = [sys.executable, "-m", "autotune", "run", str(job)]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     paths = JobPaths(folder / "results", job.stem)
     with Store.read(f"sqlite:///{paths.database}") as store:
         trial = store.trials()[0]
@@ -99,26 +95,19 @@ def _run(folder: Path, name: str, changes: Mapping[str, Any], steps: int) -> Mea
 
 def _job(folder: Path, name: str, changes: Mapping[str, Any], steps: int) -> Path:
     """The shipped tiny job on two ranks with one trial and these changes."""
-    job = yaml.safe_load((_ROOT / "jobs" / "tiny-cpu.yaml").read_text(encoding="utf-8"))
+    job = tiny_job(folder, name)
     own = job["verl"]["overrides"]
-    for key, value in own.items():
-        if isinstance(value, str) and value.startswith(".tiny/"):
-            own[key] = str(folder / "tiny" / value.removeprefix(".tiny/"))
     own["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] = _MICRO_BATCH
     for role in ("rollout", "ref"):
         own[f"actor_rollout_ref.{role}.log_prob_micro_batch_size_per_gpu"] = _MICRO_BATCH
     own["actor_rollout_ref.rollout.max_num_seqs"] = 64
     own.update(changes.get("overrides", {}))
-    job["name"] = name
-    job["storage"] = {"results": str(folder / "results")}
     job["resources"]["gpus_per_trial"] = 2
     job["extensions"] = changes.get("extensions", {})
     job["load_monitor"] = changes.get("load_monitor", True)
     survive = {"search_space": "survive_tiny_cpu", "steps": steps, "trials": 1, "certificate": None}
     job["stages"] = {"survive": {**survive, "seed": 1}}
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(job), encoding="utf-8")
-    return path
+    return written(folder, job)
 
 
 _HEADER = (

@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from autotune.job.paths import JobPaths
 from autotune.records import StageName, StageResult
 from autotune.store.store import Store
 from autotune.store.stored import StoredTrial
 from autotune.verl_plugin.tiny_job import make_tiny_job
+from benchmarks.tiny import ROOT, tiny_job, written
 
-_ROOT = Path(__file__).resolve().parents[2]
 _LR = "actor_rollout_ref.actor.optim.lr"
 SETTINGS: Mapping[str, float] = {"timid": 1.0e-4, "bold": 2.0e-3}
 """Learning rates: one hardly moves the policy in 15 steps, one drifts over the guard's KL limit."""
@@ -81,7 +79,7 @@ def _run(folder: Path, setting: str, seed: int, trials: int) -> Ended:
     job = _job(folder, setting, seed, trials)
     started_s = time.monotonic()
     command = [sys.executable, "-m", "autotune", "run", str(job), "--stage", "quality"]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     with Store.read(f"sqlite:///{JobPaths(folder / 'results', job.stem).database}") as store:
         result, tried = store.stage_results().get(StageName.QUALITY), store.trials()
     if result is None:
@@ -90,20 +88,13 @@ def _run(folder: Path, setting: str, seed: int, trials: int) -> Ended:
 
 
 def _job(folder: Path, setting: str, seed: int, trials: int) -> Path:
-    """The shipped tiny job with a fitting configuration, this learning rate and the quality stage alone."""
-    job = yaml.safe_load((_ROOT / "jobs" / "tiny-cpu.yaml").read_text(encoding="utf-8"))
-    own = job["verl"]["overrides"]
-    for key, value in own.items():
-        if isinstance(value, str) and value.startswith(".tiny/"):
-            own[key] = str(folder / "tiny" / value.removeprefix(".tiny/"))
+    """The shipped tiny job with a fitting configuration and this learning rate."""
+    job = tiny_job(folder, f"{setting}-{seed}")
     # The seed is the whole run's: the sampler's, the order of the data and the rollout's.
-    own.update({**_FAST, _LR: SETTINGS[setting], "data.seed": seed, "actor_rollout_ref.rollout.seed": seed})
-    job["name"] = f"{setting}-{seed}"
-    job["storage"] = {"results": str(folder / "results")}
+    seeds = {"data.seed": seed, "actor_rollout_ref.rollout.seed": seed}
+    job["verl"]["overrides"].update({**_FAST, _LR: SETTINGS[setting], **seeds})
     job["stages"]["quality"] |= {"seed": seed, "trials": trials}
-    path = folder / f"{job['name']}.yaml"
-    path.write_text(yaml.safe_dump(job), encoding="utf-8")
-    return path
+    return written(folder, job)
 
 
 def _lines(one: Ended) -> str:
