@@ -250,6 +250,11 @@ class Figures:
     warmup_steps: int | None = None
     """Leading steps left out of times and throughput."""
 
+    @property
+    def reward_std_degrees(self) -> int:
+        """Degrees of freedom of `reward_std`: a trend of two parameters was taken from the steps."""
+        return max(self.steps - 2, 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:

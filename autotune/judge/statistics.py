@@ -88,6 +88,9 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
     return math.fsum((x - x_mean) * (y - y_mean) for x, y in points) / variance
 
 
+_ONE_IN_100_Z = 2.326
+
+
 def detrended_std(values: Iterable[float | None]) -> float | None:
     """Standard deviation about the values' own straight trend; None with fewer than four values.
 
@@ -101,3 +104,16 @@ def detrended_std(values: Iterable[float | None]) -> float | None:
     y_mean = math.fsum(y for _, y in points) / len(points)
     squares = math.fsum((y - y_mean - gradient * (x - x_mean)) ** 2 for x, y in points)
     return math.sqrt(squares / (len(points) - 2))
+
+
+def scatter_ratio(degrees: int, other_degrees: int) -> float:
+    """How many times one standard deviation may be another of the same noise; more happens in 1 of 100 pairs.
+
+    Args:
+        degrees: Degrees of freedom of the one, at least 1.
+        other_degrees: Of the other.
+
+    The logarithm of a sample variance is about normal with variance 2 / degrees (Bartlett and Kendall, The
+    statistical analysis of variance-heterogeneity and the logarithmic transformation, 1946).
+    """
+    return math.exp(_ONE_IN_100_Z * math.sqrt(0.5 / max(degrees, 1) + 0.5 / max(other_degrees, 1)))

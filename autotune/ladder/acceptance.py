@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from autotune.job.model import QualityStage, SpeedStage, StageSection, SurviveStage
+from autotune.judge.statistics import scatter_ratio
 from autotune.ladder.view import Baseline, StageView, TrialView
 from autotune.records import Figures, Outcome, Overrides, StageResult, Verdict
 
@@ -74,8 +75,10 @@ def _speed(section: SpeedStage, figures: Figures, baseline: Baseline | None) -> 
         found.append(Check(True, str(baseline.drift)))
     rough, own = figures.reward_std, baseline.figures.reward_std
     if rough is not None and own is not None:
-        # A baseline that is smooth by chance must not forbid what every curve of this job shows.
-        limit = section.reward_noise_factor * max(own, 0.01)
+        # A baseline that is smooth by chance must not forbid what every curve of this job shows, and the
+        # scatter of a few steps is itself uncertain.
+        by_chance = scatter_ratio(figures.reward_std_degrees, baseline.reward_std_degrees)
+        limit = max(section.reward_noise_factor, by_chance) * max(own, 0.01)
         found.append(Check(rough <= limit, f"reward swings {rough:.3f} (limit {limit:.3f})"))
     return found
 

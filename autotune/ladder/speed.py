@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.job.model import SpeedStage
@@ -11,7 +13,7 @@ from autotune.judge.drift import machine_drift
 from autotune.judge.statistics import noise_floor_frac
 from autotune.ladder.stopping import why_to_stop
 from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
-from autotune.records import Candidate, Overrides
+from autotune.records import Candidate, Figures, Overrides
 from autotune.search.moves import changed, is_among, neighbours
 from autotune.search.repairs import untried
 
@@ -50,7 +52,8 @@ def next_move(view: StageView) -> Move:
 def baseline(view: StageView) -> Baseline | None:
     """The survivor's median speed over its repeats; None until one of them has completed.
 
-    All other figures are those of the repeat next to the median.
+    The scatter of the reward is that of all repeats; all other figures are those of the repeat next to the
+    median.
     """
     repeats = _measured_repeats(view)
     if not repeats:
@@ -65,12 +68,23 @@ def baseline(view: StageView) -> Baseline | None:
     between = noise_floor_frac(speeds) or 0.0
     steps = max(middle.steps - (middle.warmup_steps or 0), 1)
     noise = max(between, within / steps**0.5, LEAST_NOISE_FRAC)
+    reward_std, degrees = _pooled_reward_std(figures)
     return Baseline(
-        figures=replace(middle, tokens_per_s_per_gpu=median),
+        figures=replace(middle, tokens_per_s_per_gpu=median, reward_std=reward_std),
         throughput_noise_frac=noise,
         repeats=len(repeats),
         drift=machine_drift([[(trial.number, speed) for speed, trial in repeats if speed > 0.0]]),
+        reward_std_degrees=degrees,
     )
+
+
+def _pooled_reward_std(figures: Sequence[Figures]) -> tuple[float | None, int]:
+    """Root of the mean variance, weighted by degrees of freedom, and their sum."""
+    known = [(f.reward_std**2, f.reward_std_degrees) for f in figures if f.reward_std is not None]
+    degrees = sum(own for _, own in known)
+    if not known or degrees == 0:
+        return None, 0
+    return math.sqrt(math.fsum(variance * own for variance, own in known) / degrees), degrees
 
 
 def incumbent(view: StageView, noise_frac: float) -> TrialView:

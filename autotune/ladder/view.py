@@ -161,5 +161,7 @@ class Baseline:
     repeats: int
     drift: Drift | None = None
     """A trend of the machine's speed over the repeats."""
+    reward_std_degrees: int = 0
+    """Of speed: degrees of freedom of `figures.reward_std`, which all repeats share."""
     left_band_at_step: int | None = None
     """Of quality: the step in which its KL passed the band's upper end; its reward is the one until then."""

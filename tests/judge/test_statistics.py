@@ -1,4 +1,5 @@
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -58,3 +59,15 @@ def test_half_widths_need_two_values():
     assert statistics.median_half_width([5.0, 5.0, 5.0]) == 0.0
     assert statistics.mean_half_width(1.0, 1) is None
     assert statistics.mean_half_width(2.0, 4) == pytest.approx(3.182, rel=1e-3)
+
+
+@pytest.mark.parametrize(("degrees", "other"), [(4, 8), (10, 10), (4, 50)])
+def test_equal_noise_scatters_more_than_the_ratio_in_about_one_of_100_pairs(degrees, other):
+    chance = random.Random(0)
+
+    def scatter(count):
+        return math.sqrt(math.fsum(chance.gauss(0.0, 1.0) ** 2 for _ in range(count)) / count)
+
+    limit = statistics.scatter_ratio(degrees, other)
+    over = sum(scatter(degrees) > limit * scatter(other) for _ in range(10_000)) / 10_000
+    assert 0.002 < over < 0.02

@@ -30,7 +30,7 @@ def against(**figures):
     return Baseline(figures=Figures(**figures), throughput_noise_frac=0.02, repeats=2)
 
 
-SURVIVOR_RAN = against(tokens_per_s_per_gpu=1000.0, reward_std=0.02)
+SURVIVOR_RAN = replace(against(tokens_per_s_per_gpu=1000.0, reward_std=0.02), reward_std_degrees=1000)
 LEARNED = against(reward=0.4)
 
 
@@ -63,16 +63,24 @@ def test_survive(verdict, accepted, said):
     ],
 )
 def test_speed(measured, accepted, said):
-    verdict = completed(**measured)
+    verdict = completed(steps=1000, asked=4, **measured)
     assert is_accepted(speed_section(), verdict, SURVIVOR_RAN) is accepted
     assert said in "; ".join(check.text for check in checks(speed_section(), verdict, SURVIVOR_RAN))
 
 
 def test_speed_allows_a_little_roughness_over_a_baseline_that_is_smooth_by_chance():
-    smooth = against(tokens_per_s_per_gpu=1000.0, reward_std=0.0)
+    smooth = replace(against(tokens_per_s_per_gpu=1000.0, reward_std=0.0), reward_std_degrees=1000)
     for std, accepted in ((0.02, True), (0.03, False)):
-        verdict = completed(tokens_per_s_per_gpu=1500.0, reward_std=std)
+        verdict = completed(steps=1000, asked=4, tokens_per_s_per_gpu=1500.0, reward_std=std)
         assert is_accepted(speed_section(), verdict, smooth) is accepted
+
+
+@pytest.mark.parametrize(("steps", "accepted"), [(6, True), (60, False)])
+def test_the_scatter_of_a_few_rewards_is_allowed_what_chance_does(steps, accepted):
+    # Six steps against twelve: equal noise is over 2.2 times as much in one of thirty pairs.
+    base = replace(against(tokens_per_s_per_gpu=1000.0, reward_std=0.02), reward_std_degrees=8)
+    verdict = completed(steps=steps, asked=steps, tokens_per_s_per_gpu=1500.0, reward_std=0.045)
+    assert is_accepted(speed_section(), verdict, base) is accepted
 
 
 def test_speed_without_a_baseline_accepts_nothing():

@@ -1,5 +1,7 @@
 """Stage speed: the noise floor, one change at a time, then joint search; and its acceptance."""
 
+import math
+
 import pytest
 
 from autotune.ladder.acceptance import stage_result
@@ -75,11 +77,22 @@ def test_noise_floor(speeds, within, steps, expected):
 
 
 def test_the_baseline_is_the_median_of_its_repeats():
-    repeats = [ran(n, SURVIVOR, speed, reward_std=0.1 * n) for n, speed in enumerate((900.0, 1000.0, 1300.0))]
+    speeds = (900.0, 1000.0, 1300.0)
+    repeats = [ran(n, SURVIVOR, speed, reward=0.1 * n, steps=6) for n, speed in enumerate(speeds)]
     found = baseline(speed_view(*repeats, ran(3, with_(micro=4), 2000.0))).figures
-    assert (found.tokens_per_s_per_gpu, found.reward_std) == (1000.0, 0.1)
+    assert (found.tokens_per_s_per_gpu, found.reward) == (1000.0, 0.1)
     found = baseline(speed_view(*repeats[:2])).figures
-    assert (found.tokens_per_s_per_gpu, found.reward_std) == (950.0, 0.0)
+    assert (found.tokens_per_s_per_gpu, found.reward) == (950.0, 0.0)
+
+
+def test_the_scatter_of_the_reward_is_that_of_all_repeats():
+    scatters = ((0.1, 6), (0.2, 10), (None, 4))
+    repeats = [
+        ran(n, SURVIVOR, 900.0, reward_std=std, steps=steps) for n, (std, steps) in enumerate(scatters)
+    ]
+    found = baseline(speed_view(*repeats))
+    assert found.reward_std_degrees == 4 + 8
+    assert found.figures.reward_std == pytest.approx(math.sqrt((4 * 0.1**2 + 8 * 0.2**2) / 12))
 
 
 def test_one_change_at_a_time_in_the_checklists_order():

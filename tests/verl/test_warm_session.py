@@ -53,7 +53,7 @@ def test_each_sees_the_prompts_in_the_same_order(came: Came) -> None:
 
 def test_settings_are_the_candidates_own(came: Came) -> None:
     assert came["other learning rate"].rows[-1].values["actor/lr"] == pytest.approx(3.0e-3)
-    assert came["other batches"].rows[-1].values["actor/lr"] == pytest.approx(3.0e-4)
+    assert came["other batches"].rows[-1].values["actor/lr"] == pytest.approx(2.0e-4)
     tokens = {name: came[name].rows[0].values["perf/total_num_tokens"] for name in SERVED}
     assert tokens["other batches"] < 0.7 * tokens["first"]  # four answers a prompt in place of eight
 
