@@ -110,10 +110,17 @@ def scatter_ratio(degrees: int, other_degrees: int) -> float:
     """How many times one standard deviation may be another of the same noise; more happens in 1 of 100 pairs.
 
     Args:
-        degrees: Degrees of freedom of the one, at least 1.
-        other_degrees: Of the other.
+        degrees: Degrees of freedom of the one; taken as 1 at least.
+        other_degrees: Of the other. With fewer than 2 nothing can be said, and the ratio is infinite.
 
-    The logarithm of a sample variance is about normal with variance 2 / degrees (Bartlett and Kendall, The
-    statistical analysis of variance-heterogeneity and the logarithmic transformation, 1946).
+    The root of the F distribution's 99 % point, by the normal approximation of its cube root (Paulson, An
+    approximate normalization of the analysis of variance distribution, 1942).
     """
-    return math.exp(_ONE_IN_100_Z * math.sqrt(0.5 / max(degrees, 1) + 0.5 / max(other_degrees, 1)))
+    own, other = 2.0 / (9.0 * max(degrees, 1)), 2.0 / (9.0 * max(other_degrees, 1))
+    z_squared = _ONE_IN_100_Z**2
+    curvature = (1.0 - other) ** 2 - z_squared * other
+    if curvature <= 0.0:
+        return math.inf
+    middle = (1.0 - own) * (1.0 - other)
+    root = math.sqrt(middle**2 - curvature * ((1.0 - own) ** 2 - z_squared * own))
+    return ((middle + root) / curvature) ** 1.5

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.job.expressions import ExpressionError, evaluate, names_in
@@ -97,7 +97,6 @@ arithmetic = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(arithmetic, st.integers(-50, 50), st.integers(-50, 50), st.integers(-50, 50))
 def test_agrees_with_python(text, a, b, c):
     names = {"a": a, "b": b, "c": c}
@@ -110,7 +109,6 @@ def test_agrees_with_python(text, a, b, c):
         assert value == expected
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_has_a_plain_value_or_an_expression_error(text):
     try:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import JobFileError
@@ -192,7 +192,6 @@ def test_no_choice_left_is_a_fault_unless_the_user_has_one():
         one(parameter)
 
 
-@settings(deadline=None)
 @given(st.floats(0.001, 1.0), st.floats(0.001, 1.0))
 def test_clip_always_gives_a_contained_value(own, wanted):
     parameter = one({"kind": "float", "low": 0.3, "high": 0.8, "step": 0.05}, own)
@@ -204,7 +203,6 @@ def test_clip_always_gives_a_contained_value(own, wanted):
 TINY = load_space(shipped("search_spaces", "survive_tiny_cpu"))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(1, 150).map(lambda half: 2 * half), st.booleans())
 def test_the_survive_space_holds_every_users_micro_batch(micro, samples, dynamic):
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

@@ -77,9 +77,9 @@ def test_speed_allows_a_little_roughness_over_a_baseline_that_is_smooth_by_chanc
 
 @pytest.mark.parametrize(("steps", "accepted"), [(6, True), (60, False)])
 def test_the_scatter_of_a_few_rewards_is_allowed_what_chance_does(steps, accepted):
-    # Six steps against twelve: equal noise is over 2.2 times as much in one of thirty pairs.
+    # Over 2.5 times as much: with six steps chance does that, with sixty it does not.
     base = replace(against(tokens_per_s_per_gpu=1000.0, reward_std=0.02), reward_std_degrees=8)
-    verdict = completed(steps=steps, asked=steps, tokens_per_s_per_gpu=1500.0, reward_std=0.045)
+    verdict = completed(steps=steps, asked=steps, tokens_per_s_per_gpu=1500.0, reward_std=0.05)
     assert is_accepted(speed_section(), verdict, base) is accepted
 
 

@@ -113,7 +113,7 @@ def sampled(view, chance):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(slots=st.integers(1, 4), seed=st.integers(0, 10_000))
 def test_a_stage_comes_to_its_end(stage, slots, seed):
     view = run(stage, slots, random.Random(seed))

@@ -12,6 +12,7 @@ from tree_sitter import Language, Node, Parser
 _LANGUAGE = Language(tree_sitter_bash.language())
 _INLINE_COMMENT = re.compile(rb"`#[^`\n]*`")
 """The idiom for a comment between continued lines; the grammar reads it to the end of the line."""
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,17 @@ class Script:
 def parse(text: str, first_line: int = 1) -> Script:
     """The tree of a script; parts that are no Bash become ERROR nodes."""
     source = _INLINE_COMMENT.sub(lambda match: b" " * len(match[0]), text.replace("\r\n", "\n").encode())
-    return Script(source, Parser(_LANGUAGE).parse(source).root_node, first_line)
+    return Script(source, Parser(_LANGUAGE).parse(for_the_grammar(source)).root_node, first_line)
+
+
+def for_the_grammar(source: bytes) -> bytes:
+    """The text with each byte beyond ASCII as a dot, so that all offsets stay.
+
+    The grammar's scanner (tree-sitter-bash 0.25.1) looks such characters up in C's table for single bytes;
+    now and then the process dies of what lies behind it. To Bash they are letters of a word that
+    no name can have, and so is a dot.
+    """
+    return _NOT_ASCII.sub(b".", source)
 
 
 def errors(node: Node) -> Iterator[Node]:

@@ -65,7 +65,7 @@ def test_what_is_not_known_says_why(text, why):
         value(text)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.recursive(
         st.integers(0, 99).map(str),

@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.errors import InputFileError
@@ -137,7 +137,6 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3), max_le
 KEYS = st.from_regex(r"\A[a-z][a-z_0-9]{0,8}\.[a-z][a-z_0-9]{0,8}\Z")
 
 
-@settings(deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_what_is_written_for_a_shell_reads_back_the_same(overrides):
     words = " \\\n    ".join(shell_overrides(overrides))
@@ -146,7 +145,6 @@ def test_what_is_written_for_a_shell_reads_back_the_same(overrides):
     assert script.overrides == overrides
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_crashes_the_reader(text):
     with contextlib.suppress(InputFileError):
