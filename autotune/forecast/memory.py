@@ -15,17 +15,16 @@ from autotune.forecast.host_memory import host_terms
 from autotune.forecast.keys import Flat, uses_critic, uses_reference
 from autotune.forecast.lengths import Lengths, expected_lengths
 from autotune.forecast.model_facts import ModelFacts
-from autotune.forecast.rollout import RolloutMemory, rollout_memory
+from autotune.forecast.rollout import CONTEXT_GB, RolloutMemory, in_trainer_process, rollout_memory
 from autotune.forecast.weight_sync import weight_sync_terms
 
-CONTEXT_GB = 0.5
-"""One process's CUDA context and library handles: 500 to 550 MiB in nvidia-smi on A100 and H100."""
 NCCL_GB = 0.5
 """NCCL's ring buffers of a training process with several communicators (NCCL user guide, NCCL_BUFFSIZE:
 4 MiB a channel and peer)."""
-NCCL_NODE_GB = 1.0
+NCCL_NODE_GB = 2.0
 """More of them, and those of NVLink SHARP, where more than four GPUs of a node take part (NCCL user guide,
-NCCL_NVLS_ENABLE: buffers of each communicator on NVSwitch machines)."""
+NCCL_NVLS_ENABLE). In verl#2828 a training process on nodes of eight GPUs holds 70.25 GB, of which PyTorch
+has allocated 60.49 and kept 6.77: 2.99 besides, less its context and `NCCL_GB`."""
 FEW_GPUS = 4
 USABLE_FRAC = 0.985
 """Of the memory that NVML tells. CUDA keeps some (an H800 of 79.65 GB offers torch 79.11, verl#2828), and
@@ -141,8 +140,8 @@ class _Run:
             self.critic = EngineTerms(model, critic_shape(flat, gpus), "critic", head=False)
         # Moments come with the first optimizer step, after the rollout engine has measured its room.
         held_gb = sum(sum(engine.resident_at_start().values()) for engine in self._engines())
-        free_gb = gpu_memory_gb - held_gb
-        self.rollout = rollout_memory(flat, model, gpu_memory_gb, free_gb)
+        contexts_gb = self._contexts_gb(1 if in_trainer_process(flat) else 2)
+        self.rollout = rollout_memory(flat, model, gpu_memory_gb, held_gb + contexts_gb)
 
     def _engines(self) -> list[EngineTerms]:
         return [engine for engine in (self.actor, self.reference, self.critic) if engine is not None]
@@ -183,10 +182,12 @@ class _Run:
     def _update(self, phase: str, engine: EngineTerms) -> PhasePeak:
         return self._phase(phase, engine.update(self.flat, phase, self.lengths), working=engine)
 
-    def _nccl_gb(self) -> float:
+    def _contexts_gb(self, processes: int) -> float:
+        """Of so many processes, one of which trains."""
+        contexts_gb = CONTEXT_GB * processes
         if self.gpus == 1:
-            return 0.0
-        return NCCL_GB + (NCCL_NODE_GB if self.gpus > FEW_GPUS else 0.0)
+            return contexts_gb
+        return contexts_gb + NCCL_GB + (NCCL_NODE_GB if self.gpus > FEW_GPUS else 0.0)
 
     def _awake(self) -> dict[str, float]:
         terms = {
@@ -219,7 +220,8 @@ class _Run:
             own_terms = {name: gb for name, gb in terms.items() if not name.startswith("rollout_")}
             return PhasePeak(phase=phase, terms={name: gb for name, gb in own_terms.items() if gb > 0.0})
         terms["allocator_slack"] = allocator_slack(terms)
-        terms["contexts"] = CONTEXT_GB * (1 if phase == "model_load" else 2) + self._nccl_gb()
+        processes = 1 if phase == "model_load" or self.rollout.in_process else 2
+        terms["contexts"] = self._contexts_gb(processes)
         if asleep:
             terms["rollout_asleep"] = self.rollout.asleep_gb
         return PhasePeak(phase=phase, terms={name: gb for name, gb in terms.items() if gb > 0.0})

@@ -3,10 +3,11 @@
 vLLM (>= 0.7) takes `gpu_memory_utilization` of the whole device and fits weights, the activations of a
 profiling run and the key-value cache into it (vllm 0.24 v1/worker/gpu_worker.py determine_available_memory);
 CUDA graphs come on top of it. SGLang reads the same number as `mem_fraction_static`: weights and cache
-only, of what is free when it starts (sglang srt/model_executor/model_runner.py
-profile_max_num_token); activations and graphs come on top, out of the rest. With `rollout.mode=sync`
-(verl up to 0.6.1's default) vLLM runs in the trainer's own process, and what the trainer has allocated
-counts into its share: it takes PyTorch's peak of the process off (vllm 0.8 v1/worker/gpu_worker.py).
+only, of what is free once it has its context and NCCL (sglang srt/model_executor/model_runner.py
+init_torch_distributed, profile_max_num_token); activations and graphs come on top, out of the rest. With
+`rollout.mode=sync` (verl up to 0.6.1's default) vLLM runs in the trainer's own process, and what is held
+there already counts into its share: PyTorch's peak of the process, contexts and NCCL (vllm 0.8
+v1/worker/gpu_worker.py determine_available_memory, `non_torch_allocations`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from autotune.forecast.keys import MODEL, ROLLOUT, Flat, count, number, switch
 from autotune.forecast.lengths import limits
 from autotune.forecast.model_facts import ModelFacts
 
-ASLEEP_ALONE_GB = 0.8
-"""A sleeping vLLM process of one GPU: 774 MiB (NVIDIA-NeMo/RL#223); 1.14 GB in vllm#32714."""
-ASLEEP_SHARDED_GB = 4.8
-"""A sleeping vLLM process with tensor parallelism: 2440 and 7392 MiB in NVIDIA-NeMo/RL#223, the middle."""
+CONTEXT_GB = 0.5
+"""One process's CUDA context and library handles: 500 to 550 MiB in nvidia-smi on A100 and H100."""
+ASLEEP_ALONE_GB = 0.76 - CONTEXT_GB
+"""A sleeping vLLM process of one GPU without its context, which is counted apart: 774 MiB with it
+(NVIDIA-NeMo/RL#223); 1.14 GB in vllm#32714."""
+ASLEEP_SHARDED_GB = 4.8 - CONTEXT_GB
+"""The same with tensor parallelism: 2440 and 7392 MiB in NVIDIA-NeMo/RL#223, the middle. What stays is
+NCCL's (near 1 GiB a rank at TP 4, vllm#51485) and the CUDA graphs' (vllm#45648)."""
+CUDA_TOTAL_FRAC = 79.11 / 79.65
+"""Of the memory that NVML tells, what CUDA offers and vLLM takes its share of (vllm 0.24 utils/mem_utils.py
+MemorySnapshot, `get_memory_info`): an H800 has 79.65 GB by NVML and 79.11 in verl#2828."""
 GRAPHS_GB = 1.0
 """CUDA graphs of the default capture sizes; vLLM prints 0.5 to 1.5 GiB ("Graph capturing finished")."""
 _BYTES = {"float32": 4, "fp32": 4, "float": 4}
@@ -43,6 +51,8 @@ class RolloutMemory:
     asleep_gb: float
     """What stays when it sleeps; the whole budget where it never does."""
     sleeps: bool
+    in_process: bool = False
+    """It lives in the trainer's own process, and shares its CUDA context."""
     elsewhere: bool = False
     """Not on the device that is forecast: on CPU the cap counts the trainer's worker alone."""
 
@@ -52,10 +62,15 @@ class RolloutMemory:
         return self.elsewhere or self.cache_gb >= self.sequence_cache_gb
 
 
+def in_trainer_process(flat: Flat) -> bool:
+    """True where the engine lives in the trainer's own process."""
+    return flat.get(f"{ROLLOUT}.mode") == "sync" and flat.get(f"{ROLLOUT}.name") != "sglang"
+
+
 def rollout_memory(
-    flat: Flat, model: ModelFacts, gpu_memory_gb: float, free_gb: float | None = None
+    flat: Flat, model: ModelFacts, gpu_memory_gb: float, held_gb: float = 0.0
 ) -> RolloutMemory:
-    """The engine of a configuration on GPUs of `gpu_memory_gb`, `free_gb` of which is free at its start."""
+    """The engine of a configuration on GPUs of `gpu_memory_gb`, `held_gb` of which is taken at its start."""
     tensor = count(flat, f"{ROLLOUT}.tensor_model_parallel_size")
     width = _BYTES.get(str(flat.get(f"{ROLLOUT}.dtype")), 2)
     sglang = flat.get(f"{ROLLOUT}.name") == "sglang"
@@ -63,10 +78,10 @@ def rollout_memory(
     weights_gb = model.parameters() * width / max(tensor, experts_spread) / GB
     activations_gb = _profiled_gb(flat, model, tensor, width)
     graphs_gb = 0.0 if switch(flat, f"{ROLLOUT}.enforce_eager") else GRAPHS_GB
-    whole_gb = free_gb if sglang and free_gb is not None else gpu_memory_gb
+    whole_gb = CUDA_TOTAL_FRAC * gpu_memory_gb - (held_gb if sglang else 0.0)
     share_gb = number(flat, f"{ROLLOUT}.gpu_memory_utilization", 0.5) * whole_gb
-    if flat.get(f"{ROLLOUT}.mode") == "sync" and not sglang and free_gb is not None:
-        share_gb = max(share_gb - (gpu_memory_gb - free_gb), 0.0)
+    if in_trainer_process(flat):
+        share_gb = max(share_gb - held_gb, 0.0)
     budget_gb = share_gb + (activations_gb if sglang else 0.0)
     sleeps = switch(flat, f"{ROLLOUT}.free_cache_engine", True)
     asleep_gb = (ASLEEP_SHARDED_GB if tensor > 1 else ASLEEP_ALONE_GB) if sleeps else budget_gb + graphs_gb
@@ -79,6 +94,7 @@ def rollout_memory(
         sequence_cache_gb=_sequence_cache_bytes(flat, model, tensor, width) / GB,
         asleep_gb=asleep_gb,
         sleeps=sleeps,
+        in_process=in_trainer_process(flat),
         elsewhere=flat.get("trainer.device") == "cpu",
     )
 

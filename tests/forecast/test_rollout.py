@@ -1,22 +1,38 @@
 import pytest
 
-from autotune.forecast.rollout import cache_bytes_per_token, rollout_memory
+from autotune.forecast.memory import forecast
+from autotune.forecast.rollout import CONTEXT_GB, CUDA_TOTAL_FRAC, cache_bytes_per_token, rollout_memory
 from tests.forecast.builders import QWEN_7B, ROLLOUT, flat
 
 
-def test_vllm_takes_its_share_of_the_whole_device():
-    found = rollout_memory(flat(), QWEN_7B, 80.0, free_gb=60.0)
-    assert found.budget_gb == 40.0
-    assert found.cache_gb == pytest.approx(40.0 - found.weights_gb - found.activations_gb)
+SYNC = {f"{ROLLOUT}.mode": "sync"}
+
+
+def test_vllm_takes_its_share_of_what_cuda_offers_of_the_device():
+    found = rollout_memory(flat(), QWEN_7B, 80.0, held_gb=20.0)
+    assert found.budget_gb == pytest.approx(40.0 * CUDA_TOTAL_FRAC)
+    assert found.cache_gb == pytest.approx(found.budget_gb - found.weights_gb - found.activations_gb)
 
 
 def test_sglang_takes_its_share_of_what_is_free():
-    found = rollout_memory(flat({f"{ROLLOUT}.name": "sglang"}), QWEN_7B, 80.0, free_gb=60.0)
-    assert found.budget_gb - found.activations_gb == 30.0
+    found = rollout_memory(flat({f"{ROLLOUT}.name": "sglang"}), QWEN_7B, 80.0, held_gb=20.0)
+    assert found.budget_gb - found.activations_gb == pytest.approx((80.0 * CUDA_TOTAL_FRAC - 20.0) / 2)
 
 
-def test_in_the_trainers_process_its_tensors_count_into_the_share():
-    assert rollout_memory(flat({f"{ROLLOUT}.mode": "sync"}), QWEN_7B, 80.0, free_gb=60.0).budget_gb == 20.0
+def test_in_the_trainers_process_what_it_holds_counts_into_the_share():
+    found = rollout_memory(flat(SYNC), QWEN_7B, 80.0, held_gb=20.0)
+    assert found.budget_gb == pytest.approx(40.0 * CUDA_TOTAL_FRAC - 20.0)
+
+
+def test_an_engine_in_the_trainers_process_has_no_context_of_its_own():
+    def contexts_gb(changes):
+        phases = forecast(flat(changes), QWEN_7B, 79.65, 8).phases
+        return {
+            one.phase: one.terms["contexts"] for one in phases if one.phase in ("rollout", "update_actor")
+        }
+
+    apart, together = contexts_gb({}), contexts_gb(SYNC)
+    assert {apart[phase] - together[phase] for phase in apart} == {CONTEXT_GB}
 
 
 def test_cache_of_a_token():
