@@ -31,10 +31,11 @@ UNSTATED_GPU = "H20-96GB"
 """Where a script does not name its card: the largest that verl's scripts name. That a row ran on an unnamed
 card says only that some card sufficed; `--unstated-gpu H100-80GB` takes the commonest."""
 _NPU = "ASCEND-64GB"
-_RECOMPUTE = "override_transformer_config.recompute_granularity"
-"""verl's Megatron worker of the rows' commit recomputes whole layers under its default
-`model.enable_gradient_checkpointing`, unless mbridge makes the configuration
-(single_controller/base/megatron/worker.py); verl 0.9.1 asks for it by this key alone."""
+_THEN = {"actor_rollout_ref.rollout.mode": "sync"}
+"""verl's defaults of the time when the scripts were tried, where they decide memory and have changed since."""
+_THEN_MEGATRON = {"actor_rollout_ref.actor.megatron.tensor_model_parallel_size": 4}
+"""The same under Megatron. verl's default was 4 until verl#1047 (eda9f0e9, April 2025), and all scripts that
+leave the key out are older."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +109,8 @@ def _known(row: Mapping[str, Any], unstated_gpu: str) -> Row | Skipped:
     if stated is None and row["gpu_mem_gb"]:
         stated = f"H20-{int(row['gpu_mem_gb'])}GB"
     spec = stated or (_NPU if row["gpu_type"] == "Ascend NPU" else unstated_gpu)
-    mbridge = overrides.get("actor_rollout_ref.actor.megatron.use_mbridge", False)
-    if "megatron" in str(row["config_name"]) and not mbridge:
-        for role in ("actor_rollout_ref.actor", "critic"):
-            overrides.setdefault(f"{role}.megatron.{_RECOMPUTE}", "full")
+    if "megatron" in str(row["config_name"]):
+        overrides = {**_THEN_MEGATRON, **overrides}
     try:
         flat = _resolved(overrides, row["config_name"])
     except VerlConfigError as error:
@@ -122,7 +121,7 @@ def _known(row: Mapping[str, Any], unstated_gpu: str) -> Row | Skipped:
 
 def _resolved(overrides: Mapping[str, Any], config_name: str | None) -> Flat:
     """The row's values over verl's defaults; keys that this verl no longer has are kept as they are."""
-    then = {"actor_rollout_ref.rollout.mode": "sync", **overrides}  # the default when these were tried
+    then = {**_THEN, **overrides}
     section = VerlSection(
         config_name=(config_name or "ppo_trainer").removesuffix(".yaml"),
         overrides={f"+{key.lstrip('+')}": value for key, value in then.items() if value != ""},
