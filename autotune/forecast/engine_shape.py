@@ -27,6 +27,12 @@ class EngineShape:
     expert_parallel: int = 1
     expert_tensor_parallel: int = 1
     context_parallel: int = 1
+    first_stage_layers: int = 0
+    """Of the first pipeline stage, where it has a number of its own; 0: it has not."""
+    last_stage_layers: int = 0
+    embedding_as_layer: bool = False
+    """The embedding takes a layer's place in the first stage."""
+    loss_as_layer: bool = False
     parameter_bytes: int = 4
     """Of one kept parameter: verl trains with fp32 masters under FSDP."""
     compute_bytes: int = 2
@@ -125,7 +131,7 @@ def _shape(flat: Flat, gpus: int, role: str, section: str, model: str) -> Engine
 
 
 def _megatron(flat: Flat, common: EngineShape, section: str) -> EngineShape:
-    recompute = f"{section}.override_transformer_config.recompute_granularity"
+    transformer = f"{section}.override_transformer_config"
     hybrid = f"{ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload"
     # Megatron's process groups are made once in a process, and all models of a run share it: the actor's
     # sizes hold for all (verl 0.9.1 workers/engine/megatron/transformer_impl.py, mpu.is_initialized).
@@ -139,13 +145,17 @@ def _megatron(flat: Flat, common: EngineShape, section: str) -> EngineShape:
         expert_parallel=count(flat, f"{layout}.expert_model_parallel_size"),
         expert_tensor_parallel=count(flat, f"{layout}.expert_tensor_parallel_size", tensor),
         context_parallel=count(flat, f"{layout}.context_parallel_size"),
+        first_stage_layers=int(number(flat, f"{transformer}.num_layers_in_first_pipeline_stage")),
+        last_stage_layers=int(number(flat, f"{transformer}.num_layers_in_last_pipeline_stage")),
+        embedding_as_layer=switch(flat, f"{transformer}.account_for_embedding_in_pipeline_split"),
+        loss_as_layer=switch(flat, f"{transformer}.account_for_loss_in_pipeline_split"),
         parameter_bytes=2,
         offload_parameters=switch(flat, f"{section}.param_offload"),
         offload_optimizer=switch(flat, f"{section}.optimizer_offload"),
         offload_gradients=switch(flat, f"{section}.grad_offload") or switch(flat, f"{section}.param_offload"),
         optimizer_on_cpu=switch(flat, hybrid),
         lora_rank=common.lora_rank,
-        checkpointing=flat.get(recompute) == "full",
+        checkpointing=flat.get(f"{transformer}.recompute_granularity") == "full",
         remove_padding=switch(flat, f"{section}.use_remove_padding", True),
         fused_kernels=common.fused_kernels,
         entropy_chunk_tokens=common.entropy_chunk_tokens,

@@ -113,7 +113,7 @@ class EngineTerms:
         entropy = phase == "update_actor" and (
             number(flat, f"{ACTOR}.entropy_coeff") != 0.0 or switch(flat, f"{ACTOR}.calculate_entropy")
         )
-        moments = self._megatron_moments(batch) if self.shape.megatron else self._moments(batch, entropy)
+        moments = (self._megatron_moments if self.shape.megatron else self._moments)(batch, entropy)
         worst = max(moments, key=lambda terms: sum(terms.values()) + allocator_slack(terms))
         return {**self.loaded_parameters(), **self.loaded_optimizer(), **worst}
 
@@ -134,7 +134,7 @@ class EngineTerms:
         if not self.head:
             return 0.0
         if self.shape.megatron:
-            return megatron_logits(self.model, self.shape, batch.tokens)
+            return megatron_logits(self.model, self.shape, batch.tokens, entropy=entropy, training=False)
         copies = forward_copies(self.shape, entropy=entropy)
         return logits_bytes(self.model, self.shape, batch.tokens, copies)
 
@@ -175,9 +175,9 @@ class EngineTerms:
         at_step = {"gradients": states.gradients / GB, "optimizer_step": states.step / GB}
         return [at_head, at_layer, at_step]
 
-    def _megatron_moments(self, batch: MicroBatch) -> list[Terms]:
+    def _megatron_moments(self, batch: MicroBatch, entropy: bool) -> list[Terms]:
         states = megatron_states(self.model, self.shape)
-        made = megatron_activations(self.model, self.shape, batch.tokens)
+        made = megatron_activations(self.model, self.shape, batch.tokens, entropy=entropy)
         gradients = states.gradients / GB
         first = {
             "activations": made.kept / GB,
@@ -186,7 +186,7 @@ class EngineTerms:
         }
         # The last stage has one micro batch in flight, and the head.
         last = {
-            "activations": made.kept / self.shape.pipeline_parallel / GB,
+            "activations": made.kept_last / GB,
             "logits": made.logits / GB if self.head else 0.0,
             "gradients": gradients,
         }

@@ -39,11 +39,12 @@ def host_terms(flat: Flat, model: ModelFacts, gpus: int) -> dict[str, float]:
 
 def _offloaded(model: ModelFacts, shape: EngineShape, *, head: bool = True) -> float:
     """Bytes of one rank's states that live on the host."""
+    total = 0.0
     if shape.megatron:
         states = megatron_states(model, shape)
-        parameters, optimizer = states.parameters, states.optimizer
+        parameters, optimizer, total = states.parameters, states.optimizer, states.host_optimizer
     else:
         cut = fsdp_states(model, shape, head=head)
         parameters, optimizer = cut.parameters, cut.optimizer
-    total = parameters if shape.offload_parameters else 0.0
+    total += parameters if shape.offload_parameters else 0.0
     return total + (optimizer if shape.offload_optimizer else 0.0)

@@ -121,6 +121,14 @@ def test_megatron_expert_parallelism_and_recomputation_save():
     assert peak("update_actor", recompute, QWEN_30B_A3B, make=megatron) < plain
 
 
+def test_megatrons_hybrid_optimizer_lives_on_the_host():
+    hybrid = {f"{ACTOR}.optim.override_optimizer_config.optimizer_cpu_offload": True}
+    assert "actor_optimizer" not in terms("update_actor", hybrid, make=megatron)
+    host = forecast(megatron(hybrid), QWEN_7B, 79.65, 8).host
+    # fp32 master, two moments and a gradient of every parameter, shared by the node's eight GPUs.
+    assert host["actor_offload"] == pytest.approx(QWEN_7B.parameters() * 16 / 2**30, rel=0.1)
+
+
 def test_a_capped_cpu_worker_holds_the_trainers_models_alone():
     found = forecast(flat({"trainer.device": "cpu"}), QWEN_7B, 0.36, 1)
     assert all("rollout" not in name and name != "contexts" for one in found.phases for name in one.terms)

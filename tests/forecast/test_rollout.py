@@ -4,7 +4,6 @@ from autotune.forecast.memory import forecast
 from autotune.forecast.rollout import CONTEXT_GB, CUDA_TOTAL_FRAC, cache_bytes_per_token, rollout_memory
 from tests.forecast.builders import QWEN_7B, ROLLOUT, flat
 
-
 SYNC = {f"{ROLLOUT}.mode": "sync"}
 
 
