@@ -48,6 +48,7 @@ class Row:
     gpus: int
     gpu_memory_gb: float
     ran: bool
+    card_is_named: bool = True
     samples_per_gpu: int | None = None
 
 
@@ -108,15 +109,22 @@ def _known(row: Mapping[str, Any], unstated_gpu: str) -> Row | Skipped:
     )
     if stated is None and row["gpu_mem_gb"]:
         stated = f"H20-{int(row['gpu_mem_gb'])}GB"
-    spec = stated or (_NPU if row["gpu_type"] == "Ascend NPU" else unstated_gpu)
+    named = stated or (_NPU if row["gpu_type"] == "Ascend NPU" else None)
     if "megatron" in str(row["config_name"]):
         overrides = {**_THEN_MEGATRON, **overrides}
     try:
         flat = _resolved(overrides, row["config_name"])
     except VerlConfigError as error:
         return Skipped(name=name, why=str(error).splitlines()[0][:90])
-    memory_gb = parse_gpu_spec(spec).memory_gb
-    return Row(name=name, flat=flat, model=model, gpus=gpus, gpu_memory_gb=memory_gb, ran=True)
+    return Row(
+        name=name,
+        flat=flat,
+        model=model,
+        gpus=gpus,
+        gpu_memory_gb=parse_gpu_spec(named or unstated_gpu).memory_gb,
+        ran=True,
+        card_is_named=named is not None,
+    )
 
 
 def _resolved(overrides: Mapping[str, Any], config_name: str | None) -> Flat:
