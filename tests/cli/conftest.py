@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.builders import fill, job_sections, write_inputs, write_job
-from tests.controller.conftest import rig
+from tests.controller.conftest import optuna_tables, rig
 
-__all__ = ["rig"]  # whole ladders over a synthetic verl
+__all__ = ["optuna_tables", "rig"]  # whole ladders over a synthetic verl
 
 
 @pytest.fixture

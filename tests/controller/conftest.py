@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from autotune.controller.services import Services
 from autotune.job.model import Job
 from autotune.job.paths import JobPaths
 from autotune.records import AttemptEnd, Event, LogEvidence, MemorySample, MetricRow, PhaseMark
+from autotune.search.study import open_storage
 from autotune.store.store import Store
 from autotune.trial.preparation import Preparer
 from autotune.trial.request import AttemptRequest
@@ -26,6 +28,12 @@ from autotune.trial.request import AttemptRequest
 MICRO_BATCH = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 SEQUENCES = "actor_rollout_ref.rollout.max_num_seqs"
 LR = "actor_rollout_ref.actor.optim.lr"
+
+KNOWN_MODEL = Path(__file__).parent.parent / "data" / "controller" / "known_model"
+"""Its vocabulary is so large that a micro batch of 32 is hopeless and one of 8 is not.
+
+One path for all tests: a model's path is read all over verl's configuration, which is composed anew for each.
+"""
 
 Script = Callable[[AttemptRequest, dict[str, Any]], list[Event]]
 
@@ -92,22 +100,8 @@ def job_of(results: Path, **changes: Any) -> Job:
 
 
 def job_of_known_model(folder: Path, **changes: Any) -> Job:
-    """The same job with a model whose memory can be forecast, on workers of 1 GB.
-
-    Its vocabulary is so large that a micro batch of 32 is hopeless and one of 8 is not.
-    """
-    model = {
-        "model_type": "qwen2",
-        "num_hidden_layers": 1,
-        "hidden_size": 8,
-        "intermediate_size": 8,
-        "num_attention_heads": 1,
-        "vocab_size": 1_200_000,
-        "tie_word_embeddings": True,
-    }
-    (folder / "model").mkdir(exist_ok=True)
-    (folder / "model" / "config.json").write_text(json.dumps(model))
-    overrides = {**verl_overrides(), "actor_rollout_ref.model.path": str(folder / "model")}
+    """The same job with a model whose memory can be forecast, on workers of 1 GB."""
+    overrides = {**verl_overrides(), "actor_rollout_ref.model.path": str(KNOWN_MODEL)}
     resources = {"device": "cpu", "cpu": {"worker_memory_cap_gb": 1.0}}
     return job_of(folder / "results", **{"verl": {"overrides": overrides}, "resources": resources, **changes})
 
@@ -142,8 +136,9 @@ def crash_after(store: Store, writes: int) -> None:
         setattr(store, name, crashing)
 
 
+@lru_cache(maxsize=4)  # validated, then launched
 def configuration(text: str) -> dict[str, Any]:
-    """The configuration of a request; by libyaml where there is one, since the other parser takes seconds."""
+    """The configuration of a request, to be read only; by libyaml where there is one, which takes less."""
     tree: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return tree
 
@@ -258,8 +253,16 @@ class Rig:
 RigMaker = Callable[..., Any]
 
 
+@pytest.fixture(scope="session")
+def optuna_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with Optuna's empty tables: to make them is slow, to copy the file is not."""
+    path = tmp_path_factory.mktemp("optuna") / "empty.db"
+    open_storage(f"sqlite:///{path}").engine.dispose()
+    return path
+
+
 @pytest.fixture
-def rig(tmp_path: Path) -> RigMaker:
+def rig(tmp_path: Path, optuna_tables: Path) -> RigMaker:
     """A context manager that opens a controller on this test's results folder."""
 
     @contextmanager
@@ -281,6 +284,9 @@ def rig(tmp_path: Path) -> RigMaker:
             python="python",
         )
         paths = JobPaths(Path(job.storage.results), job.name)
+        if not paths.database.exists():
+            paths.database.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(optuna_tables, paths.database)
         url = f"sqlite:///{paths.database}"
         with Store.open(url, job_name=job.name, job_hash="0" * 16, version="test") as store:
             services = Services(
