@@ -11,7 +11,7 @@ import importlib.metadata
 import importlib.util
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -102,7 +102,8 @@ def compose(verl: VerlSection, overrides: Mapping[str, Value]) -> ResolvedConfig
     plus = {key.lstrip("+") for key in (*verl.overrides, *overrides) if key.startswith("+")}
     folder = Path(verl.config_path).expanduser().resolve() if verl.config_path else config_folder()
     name = verl.config_name.removesuffix(".yaml")
-    selections = {key: value for key, value in merged.items() if _is_for_hydra(key, value, folder)}
+    groups = {folder, config_folder()}
+    selections = {key: value for key, value in merged.items() if _is_for_hydra(key, value, groups)}
     values = {key: value for key, value in merged.items() if key not in selections}
     defaults = _defaults(folder, name, tuple(_selection(key, selections[key], plus) for key in selections))
     return _composed(defaults, values, plus)
@@ -266,11 +267,10 @@ def _search_path(folder: Path, name: str, selections: Sequence[str]) -> list[str
     return [f"hydra.searchpath={hydra_value(list(paths))}"]
 
 
-def _is_for_hydra(key: str, value: Value, folder: Path) -> bool:
+def _is_for_hydra(key: str, value: Value, folders: Iterable[Path]) -> bool:
     if key.startswith("hydra.") or "@" in key or "/" in key:
         return True
-    is_group = any((place / key).is_dir() for place in (folder, config_folder()))
-    return "." not in key and isinstance(value, str) and is_group
+    return "." not in key and isinstance(value, str) and any((folder / key).is_dir() for folder in folders)
 
 
 def _selection(key: str, value: Value, plus: set[str]) -> str:
