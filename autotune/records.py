@@ -314,11 +314,13 @@ class FinishPlan:
     """What is settled before the first confirming run, so that no look at results can change it."""
 
     pairs: int
-    """Largest number of pairs of runs, winner and reference, each pair on a seed of its own."""
+    """Largest number of pairs of runs that decide: winner and reference, each pair on a seed of its own."""
     looks: tuple[int, ...]
     """Numbers of complete pairs at which a verdict may be given; the last is `pairs`."""
     alphas: tuple[float, ...]
     """Share of 1 - confidence that each look may spend; they add up to it."""
+    after: tuple[int, ...] = ()
+    """Pairs that each look, where it says `better`, has run after it to measure the gain; missing: none."""
     least_gain_frac: float
     """Relative gain below which a difference does not matter."""
     goals: tuple[str, ...]
@@ -346,9 +348,9 @@ class Comparison:
     """A fraction for tokens/s (0.3: 1.3 times as fast), else a difference in the metric's unit."""
     low: float
     high: float
-    """The interval of `gain`."""
+    """The interval of `gain`, widened to hold what is claimed."""
     claimed: float
-    """What is said of `gain` where it is called better: less its share of luck, never below `low`."""
+    """What is said of `gain` where it is called better: less its share of luck, never below 0."""
     reference: float
     """Mean of the reference's runs."""
     winner: float
@@ -372,7 +374,10 @@ class FinishVerdict:
     """Why the user's own configuration did not survive; empty where it did."""
     comparisons: tuple[Comparison, ...] = ()
     pairs: int = 0
+    """Pairs that decided."""
     pairs_planned: int = 0
+    pairs_after: int = 0
+    """Pairs that were run after the decision, only to measure the gain."""
     confidence: float = 0.95
     """Chance that no goal is called better at any look where nothing differs."""
     seeds: tuple[int, ...] = ()

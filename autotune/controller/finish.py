@@ -69,15 +69,18 @@ def plan_finish(services: Services, winner: Overrides) -> FinishPlan:
     survivor = None if survive is None or survive.best is None else survive.overrides
     own, best = _flat(services, {}), _flat(services, winner)
     left = _runs_left(job, services.store)
-    pairs = section.repeats if left is None else finish.affordable_pairs(section.repeats, left)
+    room = float("inf") if left is None else left
+    pairs = finish.affordable_pairs(section.repeats, room)
     looks = finish.looks_of(pairs)
+    after = finish.after_of(looks, section.repeats_after, room)
     return FinishPlan(
         pairs=pairs,
         looks=looks,
         alphas=finish.alphas_of(looks, 1.0 - section.confidence),
+        after=after,
         least_gain_frac=section.least_gain_frac,
         goals=_goals(job),
-        seeds=finish.fresh_seeds(_used_seeds(job, own), pairs),
+        seeds=finish.fresh_seeds(_used_seeds(job, own), finish.most_pairs(looks, after)),
         steps=section.steps or _last_section(job).steps,
         validation=section.validation,
         winner=winner,

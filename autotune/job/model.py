@@ -247,9 +247,15 @@ class FinishSection(Section):
     enabled: bool = True
     """Whether `autotune run` goes on with it after the last stage; `--stage finish` runs it in any case."""
     repeats: Annotated[int, Field(ge=2)] = 6
-    """Largest number of runs of each of the two; fewer where the budget has no room for so many.
+    """Largest number of runs of each of the two that decide; fewer where the budget has no room for so many.
 
     Two seldom decide anything: an interval over two pairs is 12.7 standard errors wide on each side.
+    """
+    repeats_after: Annotated[int, Field(ge=0)] = 3
+    """Further runs of each, made only after the others have decided for the winner; they measure its gain.
+
+    A gain that is told from the runs that decided flatters, the more so the weaker the decision was. With
+    0 what luck added is only estimated.
     """
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)] = 0.95
     """Of the intervals, over all looks and goals together."""
@@ -275,7 +281,7 @@ class FinishStage(StageSection):
         return cls(
             search_space=SearchSpace.model_construct(name="finish", parameters={}),
             steps=plan.steps,
-            trials=2 * plan.pairs + 1,
+            trials=2 * len(plan.seeds) + 1,
             peak_memory_frac=last.peak_memory_frac,
             validation=plan.validation,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -20,34 +21,6 @@ class MeanInterval:
     high: float
     standard_error: float
 
-    @property
-    def claimed(self) -> float:
-        """The mean, less what it owes to being told only because it is above 0; never below `low`.
-
-        Means that pass a test are too large on average, the more so the weaker the test is. This is the
-        maximum of the likelihood given that the test was passed (H. Zhong, R. L. Prentice, Bias-reduced
-        estimators and confidence intervals for odds ratios in genome-wide association studies,
-        Biostatistics 9(4), 2008), in the normal approximation; where the test is strong it takes a little
-        too much. Not passed: the mean.
-        """
-        if self.low <= 0.0 or self.standard_error == 0.0:
-            return self.mean
-        threshold = self.mean - self.low
-        low, high = self.low, self.mean
-        for _ in range(60):
-            middle = (low + high) / 2.0
-            expected = _mean_above(threshold, middle, self.standard_error)
-            low, high = (middle, high) if expected < self.mean else (low, middle)
-        return low
-
-
-def _mean_above(threshold: float, mean: float, standard_error: float) -> float:
-    """Mean of a normal value, given that it lies above `threshold`."""
-    normal = statistics.NormalDist()
-    z = (threshold - mean) / standard_error
-    tail = normal.cdf(-z)
-    return mean + standard_error * normal.pdf(z) / tail if tail > 1e-12 else threshold
-
 
 def mean_interval(values: Sequence[float], alpha: float) -> MeanInterval | None:
     """Mean of independent values with its two-sided 1 - `alpha` interval; None with fewer than two.
@@ -62,6 +35,7 @@ def mean_interval(values: Sequence[float], alpha: float) -> MeanInterval | None:
     return MeanInterval(mean, mean - half, mean + half, standard_error)
 
 
+@functools.lru_cache(maxsize=1024)
 def t_critical(alpha: float, df: int) -> float:
     """The t that |T| exceeds with probability `alpha`, for a whole number of degrees of freedom.
 

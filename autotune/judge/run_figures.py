@@ -90,22 +90,38 @@ def length_elasticity(runs: Sequence[RunFigures]) -> tuple[float, float]:
     return min(max(slope - half, 0.0), 1.0), min(max(slope + half, 0.0), 1.0)
 
 
-def log_speed_gain(
-    winner: RunFigures, reference: RunFigures, elasticity: tuple[float, float]
-) -> float | None:
+def cautious_elasticity(
+    pairs: Sequence[tuple[RunFigures, RunFigures]], believable: tuple[float, float]
+) -> float:
+    """Of the believable e the one that is least to the winners' favour over all pairs together.
+
+    Args:
+        pairs: Winner, reference.
+        believable: Smallest and largest e, as `length_elasticity` has it.
+
+    One e for all of them: the least favourable of each pair by itself would take chance differences in
+    length, which cancel, for a loss of speed.
+    """
+    longer = math.fsum(_log_longer(winner, reference) for winner, reference in pairs)
+    return min(believable) if longer > 0.0 else max(believable)
+
+
+def log_speed_gain(winner: RunFigures, reference: RunFigures, elasticity: float) -> float | None:
     """log(tokens/s of `winner` / tokens/s of `reference`) at equal lengths; None where one is missing.
 
-    With seconds ~ tokens^e the speed tokens/seconds goes with tokens^(1 - e), which is taken out. Of
-    the believable e the one that is least to the winner's favour is taken.
+    With seconds ~ tokens^e the speed tokens/seconds goes with tokens^(1 - e), which is taken out.
     """
     ours, theirs = winner.tokens_per_s_per_gpu, reference.tokens_per_s_per_gpu
     if not ours or not theirs:
         return None
-    gain = math.log(ours / theirs)
+    return math.log(ours / theirs) - (1.0 - elasticity) * _log_longer(winner, reference)
+
+
+def _log_longer(winner: RunFigures, reference: RunFigures) -> float:
+    """log of how much longer the winner's sequences are; 0 where a length is missing."""
     if not winner.sequence_tokens or not reference.sequence_tokens:
-        return gain
-    longer = math.log(winner.sequence_tokens / reference.sequence_tokens)
-    return gain - max((1.0 - e) * longer for e in elasticity)
+        return 0.0
+    return math.log(winner.sequence_tokens / reference.sequence_tokens)
 
 
 def _with_extra(row: MetricRow, extra_s: float) -> float | None:

@@ -4,12 +4,16 @@ Pairs of runs on fresh seeds, in the order A B, B A, A B... (A the reference, B 
 machine that gets steadily slower or faster favours neither. How many pairs, when they are looked at and
 how much error each look may spend is settled before the first run (`plan_of`); by the union bound the
 looks together err no more often than 1 - confidence, however their results depend on each other.
+
+A gain told from the pairs that decided flatters: they were believed because they were large. So a look
+that says `better` is followed by pairs that had no part in it, and these free the claim of its luck.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from autotune.judge.comparison import REWARD, SPEED, VALIDATION, Pair, comparisons, is_worse
 from autotune.judge.drift import machine_drift
@@ -52,7 +56,21 @@ def alphas_of(looks: Sequence[int], alpha: float) -> tuple[float, ...]:
 
 def affordable_pairs(wanted: int, left_runs: float) -> int:
     """How many pairs the budget has room for, at least 2; one run is kept for a reference that fails."""
-    return max(2, min(wanted, int((min(left_runs, 1e9) - 1) // 2)))
+    return max(2, min(wanted, _room(left_runs)))
+
+
+def after_of(looks: Sequence[int], wanted: int, left_runs: float) -> tuple[int, ...]:
+    """Pairs that the budget has room for after each look; deciding comes first."""
+    return tuple(max(0, min(wanted, _room(left_runs) - look)) for look in looks)
+
+
+def most_pairs(looks: Sequence[int], after: Sequence[int]) -> int:
+    """Largest number of pairs that it can come to."""
+    return max(look + more for look, more in zip(looks, after, strict=True))
+
+
+def _room(left_runs: float) -> int:
+    return int((min(left_runs, 1e9) - 1) // 2)
 
 
 def fresh_seeds(used: Sequence[int], count: int) -> tuple[int, ...]:
@@ -82,12 +100,12 @@ def candidate(arm: Arm, seed: int) -> Candidate:
 
 def final_verdict(view: StageView) -> FinishVerdict:
     """The verdict when no more runs are made, also where the machine did not let them come to one."""
-    decided = verdict(view)
+    decided = verdict(view) or _compared(view, _plan(view), is_over=True)
     if decided is not None:
         return decided
     plan = _plan(view)
     note = "too many runs were lost to the machine"
-    return _told(view, plan, FinishOutcome.INCONCLUSIVE, pairs=0, found=(), notes=(note,))
+    return _told(view, plan, FinishOutcome.INCONCLUSIVE, notes=(note,))
 
 
 def verdict(view: StageView) -> FinishVerdict | None:
@@ -96,25 +114,61 @@ def verdict(view: StageView) -> FinishVerdict | None:
     It depends on the plan and on the runs alone, so that a resumed controller comes to the same.
     """
     plan = _plan(view)
-    if plan.is_own:
-        return _told(view, plan, FinishOutcome.NOT_BETTER, pairs=0, found=())
-    if _failures(view, Arm.WINNER):
-        return _told(view, plan, FinishOutcome.NOT_BETTER, pairs=0, found=())
-    against = reference(view)
-    if against is None:
+    if plan.is_own or _failures(view, Arm.WINNER):
+        return _told(view, plan, FinishOutcome.NOT_BETTER)
+    if reference(view) is None:
         runs = [_run(view, Arm.WINNER, seed) for seed in plan.seeds[:_RUNS_ALONE]]
         if all(run is not None and run.is_complete for run in runs):
-            return _told(view, plan, FinishOutcome.BETTER, pairs=0, found=())
+            return _told(view, plan, FinishOutcome.BETTER)
         return None
-    for look, alpha in zip(plan.looks, plan.alphas, strict=True):
+    return _compared(view, plan, is_over=False)
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What the first look that came to a decision says."""
+
+    outcome: FinishOutcome
+    pairs: int
+    after: int
+    """Further pairs that are wanted to measure the gain; 0 where none is claimed."""
+    alpha: float
+
+
+def _decision(view: StageView, plan: FinishPlan, against: Arm) -> _Decision | None:
+    afters = plan.after or (0,) * len(plan.looks)
+    for look, spent, after in zip(plan.looks, plan.alphas, afters, strict=True):
         pairs = _pairs(view, plan.seeds[:look], against)
         if len(pairs) < look:
             return None
-        found = comparisons(pairs, alpha=alpha / len(plan.goals), least_gain_frac=plan.least_gain_frac)
+        alpha = spent / len(plan.goals)
+        found = comparisons(pairs, alpha=alpha, least_gain_frac=plan.least_gain_frac)
         outcome = outcome_of(found, plan)
         if outcome is not FinishOutcome.INCONCLUSIVE or look == plan.looks[-1]:
-            return _told(view, plan, outcome, pairs=look, found=found)
+            return _Decision(outcome, look, after if outcome is FinishOutcome.BETTER else 0, alpha)
     return None
+
+
+def _compared(view: StageView, plan: FinishPlan, *, is_over: bool) -> FinishVerdict | None:
+    """The decision with its figures; None before there is one, or before its gain is measured.
+
+    Args:
+        view: The runs.
+        plan: What was settled.
+        is_over: No more runs are made: the gain is told by what there is.
+    """
+    against = reference(view)
+    decision = None if against is None else _decision(view, plan, against)
+    if against is None or decision is None:
+        return None
+    pairs = _pairs(view, plan.seeds[: decision.pairs + decision.after], against)
+    decided, after = pairs[: decision.pairs], pairs[decision.pairs :]
+    if len(after) < decision.after and not is_over:
+        return None
+    found = comparisons(decided, after=after, alpha=decision.alpha, least_gain_frac=plan.least_gain_frac)
+    return _told(
+        view, plan, decision.outcome, pairs=len(decided), after=len(after), found=found
+    )
 
 
 def outcome_of(found: Sequence[Comparison], plan: FinishPlan) -> FinishOutcome:
@@ -145,6 +199,8 @@ def _order(view: StageView, plan: FinishPlan) -> list[tuple[Arm, int]]:
         return [(Arm.WINNER, seed) for seed in plan.seeds[:_RUNS_ALONE]]
     complete = len(_pairs(view, plan.seeds, against))
     until = next((look for look in plan.looks if look > complete), plan.pairs)
+    if decision := _decision(view, plan, against):
+        until = decision.pairs + decision.after
     order: list[tuple[Arm, int]] = []
     for place, seed in enumerate(plan.seeds[:until]):
         arms = (against, Arm.WINNER) if place % 2 == 0 else (Arm.WINNER, against)
@@ -157,8 +213,9 @@ def _told(
     plan: FinishPlan,
     outcome: FinishOutcome,
     *,
-    pairs: int,
-    found: Sequence[Comparison],
+    pairs: int = 0,
+    after: int = 0,
+    found: Sequence[Comparison] = (),
     notes: tuple[str, ...] = (),
 ) -> FinishVerdict:
     own = _failures(view, Arm.OWN)
@@ -171,8 +228,9 @@ def _told(
         comparisons=tuple(found),
         pairs=pairs,
         pairs_planned=plan.pairs,
+        pairs_after=after,
         confidence=1.0 - sum(plan.alphas),
-        seeds=plan.seeds[:pairs],
+        seeds=plan.seeds[: pairs + after],
         steps=plan.steps,
         notes=(*notes, *_notes(view, plan, found)),
     )
@@ -196,6 +254,9 @@ def _notes(view: StageView, plan: FinishPlan, found: Sequence[Comparison]) -> li
     drift = machine_drift(groups)
     if drift is not None:
         notes.append(str(drift))
+    unseen = [c.metric for c in found if c.outcome is FinishOutcome.BETTER and c.claimed == 0.0]
+    if any(metric in plan.goals for metric in unseen):
+        notes.append("how large the gain is stays open: the pairs after the decision do not show it")
     metrics = {comparison.metric for comparison in found}
     if found and REWARD in plan.goals and VALIDATION not in metrics:
         notes.append("rewards are training rewards: no validation figures were logged")

@@ -56,6 +56,8 @@ def _sentence(told: FinishVerdict, is_own: bool, winner_failure: str, runs: int)
     if told.reference is None:
         return f"{word}: {own}, the winner ran {runs} of {runs} times; no gain over another is claimed"
     against = f"compared with {AGAINST[told.reference]} over {told.pairs} pairs of cold runs"
+    if told.pairs_after:
+        against += f", its gain measured by {told.pairs_after} more"
     figures = ", ".join(map(comparison_text, told.comparisons)) or "nothing was measured in every run"
     return f"{word}: {figures}; {own + '; ' if own else ''}{against}"
 

@@ -86,7 +86,8 @@ def stage_result_from_text(text: str) -> StageResult:
 def finish_plan_from_text(text: str) -> FinishPlan:
     """The plan that `to_text` was given."""
     value = from_text(text)
-    tuples = {name: tuple(value[name]) for name in ("looks", "alphas", "goals", "seeds")}
+    names = ("looks", "alphas", "after", "goals", "seeds")
+    tuples = {name: tuple(value[name]) for name in names if name in value}
     return FinishPlan(**{**value, **tuples})
 
 

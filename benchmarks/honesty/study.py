@@ -6,6 +6,7 @@ acceptance, `stage_result`, and the finish's moves and verdict. Only launching i
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -122,7 +123,7 @@ def _search(replay: Replay, gain: float, section: SpeedStage) -> StageView:
 
 
 def _confirm(replay: Replay, true_gain: float, plan: FinishPlan) -> StageView:
-    section = FinishStage(search_space=_ANY_SPACE, steps=plan.steps, trials=2 * plan.pairs + 1)
+    section = FinishStage(search_space=_ANY_SPACE, steps=plan.steps, trials=2 * len(plan.seeds) + 1)
     view = StageView(stage=StageName.FINISH, section=section, space=_SPACE, plan=plan)
     while isinstance(move := strategy.next_move(view), Propose):
         planted = true_gain if move.candidate.origin == Arm.WINNER.value else 0.0
@@ -144,13 +145,15 @@ def _trial(replay: Replay, gain: float, section: StageSection) -> tuple[Verdict,
 
 def _plan(winner: Overrides, section: FinishSection, seed: int) -> FinishPlan:
     looks = finish.looks_of(section.repeats)
+    after = finish.after_of(looks, section.repeats_after, math.inf)
     return FinishPlan(
         pairs=section.repeats,
         looks=looks,
         alphas=finish.alphas_of(looks, 1.0 - section.confidence),
+        after=after,
         least_gain_frac=section.least_gain_frac,
         goals=(SPEED,),
-        seeds=finish.fresh_seeds([seed], section.repeats),
+        seeds=finish.fresh_seeds([seed], finish.most_pairs(looks, after)),
         steps=section.steps or 2,
         validation=False,
         winner=winner,

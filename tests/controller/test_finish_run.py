@@ -75,7 +75,7 @@ def confirmed_job(folder: Path, **finish: Any) -> Any:
     return job_of(
         folder,
         stages={name: stages[name] for name in ("survive", "speed")},
-        finish={"repeats": 4, **finish},
+        finish={"repeats": 4, "repeats_after": 1, **finish},
         verl={"overrides": {**verl_overrides(), "data.seed": 90}},
     )
 
@@ -219,7 +219,8 @@ def test_a_crash_after_any_write_comes_to_the_same_verdict(rig: Any, tmp_path: P
     assert verdict.outcome is FinishOutcome.BETTER
     assert verdict.pairs == 3
     runs = [(trial.candidate.origin, trial.candidate.params["data.seed"]) for trial in trials]
-    assert len(set(runs)) == len(runs) == 7
+    assert verdict.pairs_after == 1
+    assert len(set(runs)) == len(runs) == 9
     assert all(attempt.state in (AttemptState.ENDED, AttemptState.LOST) for attempt in attempts)
 
 

@@ -66,3 +66,17 @@ def test_one_pair_says_nothing():
 @pytest.mark.parametrize(("speed", "worse"), [(0.95, True), (0.985, False), (1.2, False)])
 def test_worse_is_a_shown_loss_that_matters(speed, worse):
     assert is_worse(compared(pairs(speed))["tokens_per_s_per_gpu"], 0.02) is worse
+
+
+def test_later_pairs_change_what_is_claimed_and_not_what_was_decided():
+    alone = compared(pairs(1.02))["tokens_per_s_per_gpu"]
+    after = compared(pairs(1.02), after=pairs(0.99)[:3])["tokens_per_s_per_gpu"]
+    assert after.outcome is alone.outcome is FinishOutcome.BETTER
+    assert after.gain == alone.gain
+    assert after.claimed < alone.claimed
+    assert after.low <= after.claimed <= after.high
+
+
+def test_later_pairs_that_lack_a_metric_do_not_count():
+    lacking = [(replace(BASE, reward=None), BASE)]
+    assert compared(pairs(reward=0.6), after=lacking)["reward"].claimed == pytest.approx(0.1)

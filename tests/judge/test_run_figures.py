@@ -4,6 +4,7 @@ import pytest
 
 from autotune.judge.run_figures import (
     RunFigures,
+    cautious_elasticity,
     length_elasticity,
     log_speed_gain,
     run_figures,
@@ -67,18 +68,29 @@ def test_steps_of_one_length_say_nothing():
 
 @pytest.mark.parametrize(
     ("elasticity", "gain"),
-    [((1.0, 1.0), 1.2), ((0.0, 0.0), 1.0), ((0.5, 0.5), 1.2**0.5), ((0.0, 1.0), 1.0)],
-    ids=["time goes with tokens", "time is constant", "between", "unknown: the least favourable"],
+    [(1.0, 1.2), (0.0, 1.0), (0.5, 1.2**0.5)],
+    ids=["time goes with tokens", "time is constant", "between"],
 )
 def test_speed_that_came_with_longer_responses_is_no_gain(elasticity, gain):
     longer = log_speed_gain(run(1200.0, 120.0), run(1000.0, 100.0), elasticity)
     assert math.exp(longer) == pytest.approx(gain)
 
 
-def test_shorter_responses_are_made_up_for_only_as_far_as_it_is_certain():
-    shorter = log_speed_gain(run(900.0, 80.0), run(1000.0, 100.0), (0.0, 1.0))
-    assert math.exp(shorter) == pytest.approx(0.9)
+LONGER = (run(1200.0, 120.0), run(1000.0, 100.0))
+SHORTER = (run(900.0, 80.0), run(1000.0, 100.0))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "elasticity"),
+    [([LONGER], 0.2), ([SHORTER], 0.7), ([LONGER, SHORTER], 0.7), ([(run(), run())], 0.7)],
+    ids=["longer", "shorter", "shorter on the whole", "lengths unknown"],
+)
+def test_lengths_count_as_little_to_the_winners_favour_as_may_be(pairs, elasticity):
+    believable = (0.2, 0.7)
+    assert cautious_elasticity(pairs, believable) == elasticity
+    gains = [sum(log_speed_gain(*pair, one) for pair in pairs) for one in believable]
+    assert sum(log_speed_gain(*pair, elasticity) for pair in pairs) == pytest.approx(min(gains))
 
 
 def test_nothing_measured_gains_nothing():
-    assert log_speed_gain(run(None), run(), (0.0, 1.0)) is None
+    assert log_speed_gain(run(None), run(), 0.5) is None

@@ -18,7 +18,8 @@ JITTER = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0)
 
 
 def plan(pairs=6, **more):
-    looks = finish.looks_of(pairs)
+    looks = more.get("looks", finish.looks_of(pairs))
+    after = more.get("after") or (0,) * len(looks)
     return FinishPlan(
         **{
             "pairs": pairs,
@@ -26,7 +27,7 @@ def plan(pairs=6, **more):
             "alphas": finish.alphas_of(looks, 0.05),
             "least_gain_frac": 0.02,
             "goals": ("tokens_per_s_per_gpu",),
-            "seeds": tuple(range(101, 101 + pairs)),
+            "seeds": tuple(range(101, 101 + finish.most_pairs(looks, after))),
             "steps": 6,
             "validation": True,
             "winner": WINNER,
@@ -54,7 +55,7 @@ def view_of(*trials, **of_plan):
     section = FinishStage(
         search_space=SearchSpace.model_construct(name="finish", parameters={}),
         steps=made.steps,
-        trials=2 * made.pairs + 1,
+        trials=2 * len(made.seeds) + 1,
     )
     numbered = tuple(replace(trial, number=number) for number, trial in enumerate(trials))
     return StageView(stage=StageName.FINISH, section=section, space=space(), trials=numbered, plan=made)
@@ -83,7 +84,7 @@ def ran_pairs(count, gain=0.0, *, against=Arm.OWN, winner=(), reference=()):
         seed = 101 + place
         pair = [
             ran(against, seed, 1000.0, **dict(reference)),
-            ran(Arm.WINNER, seed, 1000.0 * (1.0 + gain) * JITTER[place], **dict(winner)),
+            ran(Arm.WINNER, seed, 1000.0 * (1.0 + gain) * JITTER[place % len(JITTER)], **dict(winner)),
         ]
         trials += pair if place % 2 == 0 else reversed(pair)
     return trials

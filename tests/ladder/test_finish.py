@@ -1,6 +1,7 @@
 """Which confirming run is next, and what the runs together say."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_pairs_fit_the_budget(wanted, left_runs, pairs):
     assert finish.affordable_pairs(wanted, left_runs) == pairs
 
 
+@pytest.mark.parametrize(
+    ("left_runs", "after"), [(float("inf"), (3, 3)), (17.0, (3, 2)), (13.0, (3, 0)), (9.0, (1, 0))]
+)
+def test_a_gain_is_measured_by_as_many_more_as_the_budget_has_room_for(left_runs, after):
+    assert finish.after_of((3, 6), 3, left_runs) == after
+
+
+def test_the_most_that_it_can_come_to():
+    assert finish.most_pairs((3, 6), (3, 0)) == 6
+    assert finish.most_pairs((3, 6), (3, 2)) == 8
+
+
 def test_seeds_are_fresh():
     assert finish.fresh_seeds([1, 42, 7], 3) == (43, 44, 45)
     assert finish.fresh_seeds([], 2) == (1, 2)
@@ -80,6 +93,50 @@ def test_a_clear_gain_ends_it_at_the_first_look():
     assert isinstance(finish.next_move(view), Finish)
     assert finish.verdict(view).outcome is FinishOutcome.BETTER
     assert finish.verdict(view).pairs == 3
+
+
+def test_a_gain_is_measured_by_pairs_after_the_decision():
+    plan = {"after": (2, 2)}
+    assert len(order(**plan)) == 12
+    decided = view_of(*ran_pairs(3, gain=0.3), **plan)
+    assert finish.verdict(decided) is None
+    assert finish.next_move(decided).candidate == finish.candidate(Arm.WINNER, 104)
+    measured = view_of(*ran_pairs(5, gain=0.3), **plan)
+    assert isinstance(finish.next_move(measured), Finish)
+    verdict = finish.verdict(measured)
+    assert (verdict.outcome, verdict.pairs, verdict.pairs_after) == (FinishOutcome.BETTER, 3, 2)
+    assert verdict.seeds == (101, 102, 103, 104, 105)
+    assert "over 3 pairs of cold runs, its gain measured by 2 more" in verdict.statement
+
+
+def test_what_the_later_pairs_do_not_show_is_not_claimed():
+    slower = [
+        replace(trial, run=replace(trial.run, tokens_per_s_per_gpu=speed))
+        for trial in ran_pairs(5)[6:]
+        for speed in [700.0 if trial.candidate.origin == Arm.WINNER.value else 1000.0]
+    ]
+    verdict = finish.verdict(view_of(*ran_pairs(3, gain=0.06), *slower, after=(2, 2)))
+    speed = verdict.comparisons[0]
+    assert verdict.outcome is FinishOutcome.BETTER
+    assert (speed.claimed, speed.low) == (0.0, 0.0)
+    assert any("stays open" in note for note in verdict.notes)
+
+
+def test_a_winner_that_fails_while_its_gain_is_measured_is_not_better():
+    view = view_of(*ran_pairs(3, gain=0.3), fell(Arm.WINNER, 104), after=(2, 2))
+    assert finish.verdict(view).outcome is FinishOutcome.NOT_BETTER
+
+
+def test_a_machine_that_loses_the_later_runs_leaves_the_decision():
+    lost = [fell(Arm.WINNER, 104, "port_conflict")] * 28
+    view = view_of(*ran_pairs(3, gain=0.3), *lost, after=(2, 2))
+    assert isinstance(finish.next_move(view), Finish)
+    verdict = finish.final_verdict(view)
+    assert (verdict.outcome, verdict.pairs, verdict.pairs_after) == (FinishOutcome.BETTER, 3, 0)
+
+
+def test_a_plan_of_before_has_no_later_pairs():
+    assert finish.verdict(view_of(*ran_pairs(3, gain=0.3), after=())).pairs_after == 0
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -107,6 +107,7 @@ finish_plans = st.builds(
     pairs=st.integers(2, 20),
     looks=whole,
     alphas=st.lists(floats, max_size=2).map(tuple),
+    after=whole,
     least_gain_frac=floats,
     goals=st.lists(st.text(max_size=8), max_size=2).map(tuple),
     seeds=whole,

@@ -58,7 +58,8 @@ def _finished(finish: FinishVerdict) -> Headline:
         ran += (
             f" The winner ran in turn with {AGAINST[finish.reference]}: {finish.pairs} of at most "
             f"{finish.pairs_planned} pairs. Were the two alike, it would be called better with a chance of "
-            f"at most {percent(1.0 - finish.confidence)}. A claimed gain leaves out its share of luck."
+            f"at most {percent(1.0 - finish.confidence)}. A claimed gain leaves out its share of luck"
+            + (f", by {finish.pairs_after} pairs that ran after the decision." if finish.pairs_after else ".")
         )
     return Headline(
         word=finish.outcome.value,
