@@ -166,9 +166,7 @@ def _compared(view: StageView, plan: FinishPlan, *, is_over: bool) -> FinishVerd
     if len(after) < decision.after and not is_over:
         return None
     found = comparisons(decided, after=after, alpha=decision.alpha, least_gain_frac=plan.least_gain_frac)
-    return _told(
-        view, plan, decision.outcome, pairs=len(decided), after=len(after), found=found
-    )
+    return _told(view, plan, decision.outcome, pairs=len(decided), after=len(after), found=found)
 
 
 def outcome_of(found: Sequence[Comparison], plan: FinishPlan) -> FinishOutcome:

@@ -104,7 +104,9 @@ def _summary(noise: Noise, gain: float, studies: list[Study]) -> dict[str, Any]:
         "inconclusive": outcomes.count("inconclusive") / len(studies),
         "claimed_gain": _mean([study.claimed_gain for study in claims]),
         "bias": _mean(off),
-        "bias_standard_error": _rounded(statistics.stdev(off) / math.sqrt(len(off)) if len(off) > 1 else None),
+        "bias_standard_error": _rounded(
+            statistics.stdev(off) / math.sqrt(len(off)) if len(off) > 1 else None
+        ),
         "scatter": _rounded(math.sqrt(statistics.fmean(error**2 for error in off)) if off else None),
         "bias_uncorrected": _mean([_off(study.estimate, study) for study in claims]),
         "bias_of_all_estimates": _mean([_off(study.estimate, study) for study in studies]),

@@ -93,8 +93,9 @@ def test_the_survivor_stands_in_for_the_users_own(rig: Any, tmp_path: Path) -> N
     gain = speed.best_figures.tokens_per_s_per_gpu / speed.baseline.tokens_per_s_per_gpu - 1.0
     assert verdict.comparisons[0].gain == pytest.approx(gain, abs=0.01)
     arms = [trial.candidate.origin for trial in trials]
-    assert arms == ["user configuration", "survivor", "winner", "winner", "survivor", "survivor", "winner"]
-    assert {trial.overrides["data.seed"] for trial in trials} == {91, 92, 93}
+    decided = ["user configuration", "survivor", "winner", "winner", "survivor", "survivor", "winner"]
+    assert arms == [*decided, "winner", "survivor"]
+    assert {trial.overrides["data.seed"] for trial in trials} == {91, 92, 93, 94}
 
 
 def test_runs_are_cold_runs_of_the_configurations_themselves(rig: Any, tmp_path: Path) -> None:

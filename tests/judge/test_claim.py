@@ -44,7 +44,9 @@ def drawn_claims(truth, first, more, studies):
         values = [draw.gauss(truth, 0.06) for _ in range(first + more)]
         decided, after = values[:first], values[first:]
         if mean_interval(decided, 0.05).low > 0.0:
-            found.append([x - truth for x in (mean_after_test(decided, after, t), fmean(decided), fmean(after))])
+            found.append(
+                [x - truth for x in (mean_after_test(decided, after, t), fmean(decided), fmean(after))]
+            )
     return [list(column) for column in zip(*found, strict=True)]
 
 
