@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.judge.statistics import noise_frac
+from autotune.judge.intervals import t_critical
+from autotune.judge.statistics import last_quarter, noise_frac, quarter_of
 
 SLOWER_THAN_BEST = "slower_than_best"
 CURVE_BEHIND = "curve_behind"
@@ -22,24 +23,8 @@ KINDS = frozenset({SLOWER_THAN_BEST, CURVE_BEHIND})
 LEAST_STEADY_STEPS = 2
 """One steady step says nothing of its own noise."""
 
-_STUDENT_T: Mapping[int, float] = {
-    1: 63.66,
-    2: 9.925,
-    3: 5.841,
-    4: 4.604,
-    5: 4.032,
-    6: 3.707,
-    7: 3.499,
-    8: 3.355,
-    9: 3.250,
-    10: 3.169,
-    12: 3.055,
-    15: 2.947,
-    20: 2.845,
-    30: 2.750,
-    60: 2.660,
-}
-"""0.995 quantiles of Student's t by degrees of freedom (any table of it); between two, the larger one."""
+_REACH_ALPHA = 0.01
+"""Two-sided: the steps to come lie under their reach with 99.5 %."""
 
 LEAST_FINISHED = 5
 """With fewer finished curves no order of ranks is rarer than 5 %: 4 of them have only 24 orders."""
@@ -47,8 +32,7 @@ _CHANCE = 0.05
 """Short and final ranks agree where chance alone would order them so well at most this often."""
 _LEAST_SHARE = 1 / 3
 """A curve is looked at from this share of its steps on."""
-_TAIL_SHARE = 4
-_TAIL_AT_LEAST = 3
+_LEAST_STEPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +69,7 @@ def slower_than_best(throughputs: Sequence[float], steps_left: int, best: BestSp
     own = noise_frac(throughputs) or 0.0
     spread = max(own * level, statistics.stdev(throughputs), best.step_noise_frac * level)
     freedom = done - 1 + max(best.step_noise_freedom, 0)
-    reach = level + student_t(freedom) * spread * math.sqrt(1.0 / done + 1.0 / steps_left)
+    reach = level + t_critical(_REACH_ALPHA, freedom) * spread * math.sqrt(1.0 / done + 1.0 / steps_left)
     if reach >= best.low:
         return None
     return (
@@ -93,17 +77,6 @@ def slower_than_best(throughputs: Sequence[float], steps_left: int, best: BestSp
         f" {steps_left} steps left reach {reach:.4g} at most, #{best.number} has {best.tokens_per_s:.4g}"
         f" (at least {best.low:.4g})"
     )
-
-
-def student_t(freedom: int) -> float:
-    """The 0.995 quantile of Student's t; never smaller than the true one.
-
-    Raises:
-        ValueError: Fewer than one degree of freedom.
-    """
-    if freedom < 1:
-        raise ValueError(f"a spread needs at least two values, but got {freedom=}")
-    return _STUDENT_T[max(known for known in _STUDENT_T if known <= freedom)]
 
 
 def curve_behind(rewards: Sequence[float], steps: int, finished: Sequence[Sequence[float]]) -> str | None:
@@ -120,7 +93,7 @@ def curve_behind(rewards: Sequence[float], steps: int, finished: Sequence[Sequen
     """
     done = len(rewards)
     whole = [curve for curve in finished if len(curve) >= steps]
-    if done < max(_TAIL_AT_LEAST + 1, math.ceil(steps * _LEAST_SHARE)) or done >= steps:
+    if done < max(_LEAST_STEPS, math.ceil(steps * _LEAST_SHARE)) or done >= steps:
         return None
     short = [tail_mean(curve[:done]) for curve in whole]
     if not ranks_agree(short, [tail_mean(curve) for curve in whole]):
@@ -166,11 +139,10 @@ def chance_of_so_few(inversions: int, count: int) -> float:
 
 def tail_mean(values: Sequence[float]) -> float:
     """Mean of the last quarter, at least three values: what the stage's objective does at the end."""
-    return statistics.fmean(values[-max(_TAIL_AT_LEAST, math.ceil(len(values) / _TAIL_SHARE)) :])
+    return statistics.fmean(last_quarter(values))
 
 
 def _standard_error(values: Sequence[float]) -> float:
     """Of `tail_mean`: differences of neighbouring steps hold the noise and hardly any of the trend."""
     steps = [later - earlier for earlier, later in itertools.pairwise(values)]
-    tail = max(_TAIL_AT_LEAST, math.ceil(len(values) / _TAIL_SHARE))
-    return math.sqrt(statistics.fmean(step * step for step in steps) / 2.0 / tail)
+    return math.sqrt(statistics.fmean(step * step for step in steps) / 2.0 / quarter_of(len(values)))

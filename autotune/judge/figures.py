@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from autotune.judge.evidence import Evidence
@@ -11,6 +10,7 @@ from autotune.judge.run_facts import UNKNOWN, RunFacts
 from autotune.judge.statistics import (
     detrended_std,
     finite,
+    last_quarter,
     mean,
     mean_half_width,
     median,
@@ -27,8 +27,6 @@ RESPONSE_LENGTH = "response_length/mean"
 PROBABILITY_GAP = "training/rollout_probs_diff_mean"
 NO_VARIANCE = "autotune/groups_without_variance_frac"
 """Written by the plugin's load monitor; verl itself logs no such share."""
-_LAST_SHARE = 4
-_LAST_AT_LEAST = 3
 
 
 def figures(
@@ -48,7 +46,7 @@ def figures(
         kl_metric: The guard's KL metric.
         facts: What is known of the run's configuration.
     """
-    steady, last = steady_rows(evidence.rows, warmup_steps), last_rows(evidence.rows)
+    steady, last = steady_rows(evidence.rows, warmup_steps), last_quarter(evidence.rows)
     reward_std = detrended_std(column(evidence.rows, REWARD))
     by_phase = evidence.peak_frac_by_phase()
     peak_phase = max(by_phase, key=by_phase.__getitem__) if by_phase else ""
@@ -95,11 +93,6 @@ def steady_rows(rows: Sequence[MetricRow], warmup: int | None) -> Sequence[Metri
 def column(rows: Sequence[MetricRow], key: str) -> list[float]:
     """One metric over the rows; steps that lack it, or where it was not finite, are left out."""
     return finite(row.values.get(key) for row in rows)
-
-
-def last_rows(rows: Sequence[MetricRow]) -> Sequence[MetricRow]:
-    """The last quarter of the steps, at least three where there are so many."""
-    return rows[-max(_LAST_AT_LEAST, math.ceil(len(rows) / _LAST_SHARE)) :]
 
 
 def _truncated(row: MetricRow, limit_tokens: int | None) -> float | None:

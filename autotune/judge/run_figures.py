@@ -12,10 +12,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autotune.judge.figures import RESPONSE_LENGTH, STEP_TIME, THROUGHPUT, column, last_rows, steady_rows
+from autotune.judge.figures import RESPONSE_LENGTH, STEP_TIME, THROUGHPUT, column, steady_rows
 from autotune.judge.guards import REWARD
 from autotune.judge.intervals import t_critical
-from autotune.judge.statistics import finite, mean, median
+from autotune.judge.statistics import finite, last_quarter, mean, median
 from autotune.judge.validation import validation_reward
 from autotune.records import MetricRow
 
@@ -62,7 +62,7 @@ def run_figures(
     return RunFigures(
         tokens_per_s_per_gpu=median(_with_extra(row, extra_s) for row in steady),
         sequence_tokens=mean(map(_sequence_tokens, steady)),
-        reward=mean(column(last_rows(rows), REWARD)),
+        reward=mean(column(last_quarter(rows), REWARD)),
         validation_reward=_latest(map(validation_reward, (row.values for row in rows))),
         peak_memory_gb=peak_memory_gb,
         log_steps=tuple(_log_steps(steady)),
@@ -118,7 +118,7 @@ def log_speed_gain(winner: RunFigures, reference: RunFigures, elasticity: float)
 
 
 def _log_longer(winner: RunFigures, reference: RunFigures) -> float:
-    """log of how much longer the winner's sequences are; 0 where a length is missing."""
+    """Log of how much longer the winner's sequences are; 0 where a length is missing."""
     if not winner.sequence_tokens or not reference.sequence_tokens:
         return 0.0
     return math.log(winner.sequence_tokens / reference.sequence_tokens)

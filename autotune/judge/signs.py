@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from autotune.judge.figures import NO_VARIANCE, PROBABILITY_GAP, RESPONSE_LENGTH, column, last_rows
+from autotune.judge.figures import NO_VARIANCE, PROBABILITY_GAP, RESPONSE_LENGTH, column
 from autotune.judge.guards import ENTROPY, REWARD
-from autotune.judge.statistics import detrended_std, finite, mean
+from autotune.judge.statistics import detrended_std, finite, last_quarter, mean
 from autotune.judge.validation import validations
 from autotune.records import MetricRow
 
@@ -58,7 +58,7 @@ def signs(rows: Sequence[MetricRow]) -> list[Sign]:
 
 def _ends(rows: Sequence[MetricRow], key: str) -> tuple[float, float] | None:
     """Means over the first and the last quarter; None where either has no figure."""
-    late = last_rows(rows)
+    late = last_quarter(rows)
     before, after = mean(column(rows[: len(late)], key)), mean(column(late, key))
     return None if before is None or after is None else (before, after)
 
@@ -68,7 +68,7 @@ def _rise(rows: Sequence[MetricRow]) -> tuple[float, float] | None:
     ends, scatter = _ends(rows, REWARD), detrended_std(column(rows, REWARD))
     if ends is None or scatter is None:
         return None
-    error = scatter * math.sqrt(2.0 / len(last_rows(rows)))
+    error = scatter * math.sqrt(2.0 / len(last_quarter(rows)))
     return ends if ends[1] - ends[0] > max(2.0 * error, 1e-9) else None
 
 
@@ -113,7 +113,7 @@ def _validation(rows: Sequence[MetricRow]) -> Iterator[Sign]:
 
 
 def _no_signal(rows: Sequence[MetricRow]) -> Iterator[Sign]:
-    last = last_rows(rows)
+    last = last_quarter(rows)
     flat = mean(column(last, NO_VARIANCE))
     if flat is not None and flat >= _NO_VARIANCE_FRAC:
         yield Sign(
@@ -133,7 +133,7 @@ def _no_advantage(row: MetricRow) -> bool:
 
 
 def _mismatch(rows: Sequence[MetricRow]) -> Iterator[Sign]:
-    last = last_rows(rows)
+    last = last_quarter(rows)
     gap, correlation = mean(column(last, PROBABILITY_GAP)), mean(column(last, CORRELATION))
     if gap is not None and gap > _GAP:
         yield Sign(

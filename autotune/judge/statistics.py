@@ -5,16 +5,29 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from autotune.judge.intervals import t_critical
 
 MAD_TO_SIGMA = 1.4826
 """Scales the median absolute deviation to a normal distribution's standard deviation."""
+_QUARTER_AT_LEAST = 3
+_Value = TypeVar("_Value")
 
 
 def finite(values: Iterable[float | None]) -> list[float]:
     """The values that are numbers, in order."""
     return [float(value) for value in values if value is not None and math.isfinite(value)]
+
+
+def quarter_of(count: int) -> int:
+    """How many of `count` steps make a quarter: rounded up, at least three where there are so many."""
+    return min(max(_QUARTER_AT_LEAST, math.ceil(count / 4)), count)
+
+
+def last_quarter(values: Sequence[_Value]) -> Sequence[_Value]:
+    """What every figure of a curve's end is taken over."""
+    return values[len(values) - quarter_of(len(values)) :]
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -9,12 +9,12 @@ from autotune.job.model import GuardSection
 from autotune.judge import early_end
 from autotune.judge.classify import as_sentence, classify
 from autotune.judge.evidence import Evidence
-from autotune.judge.figures import column, figures, last_rows
+from autotune.judge.figures import column, figures
 from autotune.judge.guards import figure_stop, is_figure_kind
 from autotune.judge.input_pipeline import input_advice
 from autotune.judge.run_facts import UNKNOWN, RunFacts
 from autotune.judge.signs import Sign, signs
-from autotune.judge.statistics import mean
+from autotune.judge.statistics import last_quarter, mean
 from autotune.records import Failure, FailureGroup, Figures, GuardStop, Outcome, Verdict
 
 _OUTCOMES: Mapping[FailureGroup, Outcome] = {
@@ -122,7 +122,7 @@ def _end_warnings(evidence: Evidence) -> Iterator[str]:
 
 
 def _curve_warnings(evidence: Evidence, measured: Figures, facts: RunFacts) -> Iterator[str]:
-    last = last_rows(evidence.rows)
+    last = last_quarter(evidence.rows)
     clipped, limit = measured.truncated_frac, facts.response_limit_tokens
     if clipped is not None and clipped > _CLIPPED_FRAC:
         if limit is not None:

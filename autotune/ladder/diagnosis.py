@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from autotune.judge.signs import SignName
+from autotune.judge.statistics import last_quarter, mean
 from autotune.records import Value
 
 _LR = "actor_rollout_ref.actor.optim.lr"
@@ -61,7 +62,7 @@ def moves(
         kl_band: Accepted KL at the end.
         signs: Names of the verdict's signs (`judge.signs.SignName`).
     """
-    end_kl = _end(kls)
+    end_kl = mean(last_quarter(kls))
     found = _kl_over(end_kl, kl_band)
     if SignName.NO_SIGNAL.value in signs:
         # Without a difference between responses there is no gradient, and no reward curve to read.
@@ -166,14 +167,6 @@ def _room(end_kl: float | None, kl_band: tuple[float, float]) -> float:
     if end_kl is None:
         return 1.5
     return min(math.sqrt(_BAND_SHARE * kl_band[1] / max(end_kl, 1e-9)), 1.5)
-
-
-def _end(values: Sequence[float]) -> float | None:
-    """Mean of the last quarter, at least 3 values where there are so many."""
-    if not values:
-        return None
-    count = max(len(values) // 4, min(3, len(values)))
-    return statistics.fmean(values[-count:])
 
 
 def _smooth(values: Sequence[float]) -> list[float]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from autotune.job.model import QualityStage
 from autotune.job.space_resolution import ResolvedParameter
+from autotune.judge.statistics import quarter_of
 from autotune.ladder.diagnosis import CurveMove, moves
 from autotune.ladder.speed import LEAST_NOISE_FRAC
 from autotune.ladder.stopping import why_to_stop
@@ -68,7 +69,7 @@ def _noise_frac(view: StageView) -> float:
     figures = base.figures if base else None
     if figures is None or not figures.reward or figures.reward_std is None:
         return LEAST_NOISE_FRAC
-    error = figures.reward_std / math.sqrt(max(figures.steps / 4, 3))
+    error = figures.reward_std / math.sqrt(quarter_of(figures.steps))
     return max(error / abs(figures.reward), LEAST_NOISE_FRAC)
 
 

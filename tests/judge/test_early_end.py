@@ -12,7 +12,6 @@ from autotune.judge.early_end import (
     curve_behind,
     ranks_agree,
     slower_than_best,
-    student_t,
 )
 
 BEST = BestSpeed(number=3, tokens_per_s=1000.0, low=960.0, step_noise_frac=0.03, step_noise_freedom=8)
@@ -68,16 +67,6 @@ def test_half_as_fast_is_seen_after_two_or_three_steps():
         steps = [500.0 * chance.gauss(1.0, 0.03) for _ in range(20)]
         needed.append(next(n for n in range(2, 20) if slower_than_best(steps[:n], 20 - n, BEST)))
     assert statistics.quantiles(needed, n=20)[-1] <= 3
-
-
-@pytest.mark.parametrize(("freedom", "quantile"), [(1, 63.66), (8, 3.355), (11, 3.169), (1000, 2.66)])
-def test_a_quantile_between_two_rows_of_the_table_is_the_larger_one(freedom, quantile):
-    assert student_t(freedom) == quantile
-
-
-def test_a_single_value_has_no_spread():
-    with pytest.raises(ValueError, match="freedom=0"):
-        student_t(0)
 
 
 @pytest.mark.parametrize("count", [3, 4, 5])

@@ -1,7 +1,7 @@
 import pytest
 
 from autotune.judge.evidence import Evidence
-from autotune.judge.figures import figures, last_rows
+from autotune.judge.figures import figures
 from autotune.records import MemorySample
 from tests.judge.recorded import marks, metric_rows, rows
 
@@ -40,11 +40,6 @@ def test_steps_without_a_number_are_left_out():
     measured = figures_of(rows(4, reward=[0.1, 0.4, None, 0.6], kl=[0.0, None, 0.2, 0.4]))
     assert measured.reward == pytest.approx(0.5)
     assert measured.kl == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize(("count", "kept"), [(0, 0), (2, 2), (3, 3), (12, 3), (13, 4), (40, 10)])
-def test_the_last_quarter_is_at_least_three_steps(count, kept):
-    assert len(last_rows(rows(count))) == kept
 
 
 def test_peak_memory_over_devices_and_phases():

@@ -76,3 +76,9 @@ def test_equal_noise_scatters_more_than_the_ratio_in_about_one_of_100_pairs(degr
 def test_scatter_of_one_degree_says_nothing():
     assert statistics.scatter_ratio(4, 1) == math.inf
     assert statistics.scatter_ratio(0, 4) > statistics.scatter_ratio(2, 4)
+
+
+@pytest.mark.parametrize(("count", "kept"), [(0, 0), (2, 2), (3, 3), (12, 3), (13, 4), (40, 10)])
+def test_the_last_quarter_is_rounded_up_and_at_least_three_steps(count, kept):
+    steps = list(range(count))
+    assert statistics.last_quarter(steps) == steps[count - kept :]
