@@ -46,7 +46,10 @@ class PayBack:
     saved_gpu_s_per_100_steps: float
     """At the baseline's work per step; negative where the result is slower."""
     steps_to_pay_back: float | None
-    """None where it never does."""
+    """None where it never does, and where the gain may be noise."""
+    noise_frac: float | None = None
+    """What runs of one configuration may differ by in tokens/s/GPU, where the gain is no larger than that:
+    nothing counts as saved then. None where it is larger, or where there is no gain at all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +134,7 @@ def pay_back(
     results: Mapping[StageName, StageResult],
     gpus: int,
     *,
+    least_gain_frac: float = 0.0,
     through: StageName = StageName.SPEED,
 ) -> PayBack | None:
     """What tuning cost against what the result saves in each step.
@@ -142,6 +146,7 @@ def pay_back(
         books: The job's ledger.
         results: The stages that ended.
         gpus: Devices of one run.
+        least_gain_frac: A gain in tokens/s/GPU up to this may be noise.
         through: The stage whose baseline and best are compared.
 
     Returns:
@@ -152,6 +157,13 @@ def pay_back(
     step_s = result.baseline.step_s if result and result.baseline else None
     if gain is None or step_s is None:
         return None
+    if 1.0 < gain <= 1.0 + least_gain_frac:
+        return PayBack(
+            cost_gpu_s=books.gpu_s,
+            saved_gpu_s_per_100_steps=0.0,
+            steps_to_pay_back=None,
+            noise_frac=least_gain_frac,
+        )
     saved_s = step_s * gpus * (1.0 - 1.0 / gain)
     return PayBack(
         cost_gpu_s=books.gpu_s,

@@ -63,8 +63,8 @@ def best_speed(view: StageView) -> early_end.BestSpeed | None:
     return early_end.BestSpeed(
         number=best.number,
         tokens_per_s=best.objective,
-        # Two standard deviations between runs, as where a change counts as one.
-        low=best.objective * (1.0 - 2.0 * base.throughput_noise_frac),
+        # As where a change counts as one.
+        low=best.objective * (1.0 - speed.CLEARLY * base.throughput_noise_frac),
         step_noise_frac=max((f.tokens_per_s_noise_frac or 0.0 for f in repeats), default=0.0),
         step_noise_freedom=sum(max(f.steps - (f.warmup_steps or 0) - 1, 0) for f in repeats),
     )

@@ -19,6 +19,8 @@ from autotune.search.repairs import untried
 
 LEAST_NOISE_FRAC = 0.02
 """Floor of the noise: two runs never agree better than this, however well their medians look."""
+CLEARLY = 2.0
+"""Standard deviations between runs by which a trial has to be faster to count as faster."""
 _ONE_CHANGE = re.compile(r"one change from #(?P<start>\d+): (?P<key>\S+) ")
 
 
@@ -127,7 +129,7 @@ def _beats(view: StageView, trial: TrialView, other: TrialView, noise_frac: floa
     peak = trial.verdict.figures.peak_memory_frac
     if peak is not None and peak > view.section.peak_memory_frac:
         return False
-    return other.objective is None or trial.objective > other.objective * (1.0 + 2.0 * noise_frac)
+    return other.objective is None or trial.objective > other.objective * (1.0 + CLEARLY * noise_frac)
 
 
 def _next_step(view: StageView, noise_frac: float) -> Candidate | None:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from autotune.judge.ledger import Ledger, PayBack
-from autotune.report.wording import number, seconds
+from autotune.report.wording import number, percent, seconds
 
 
 def ledger_json(ledger: Ledger, pay_back: PayBack | None) -> dict[str, Any]:
@@ -29,6 +29,7 @@ def ledger_json(ledger: Ledger, pay_back: PayBack | None) -> dict[str, Any]:
             "cost_gpu_s": pay_back.cost_gpu_s,
             "saved_gpu_s_per_100_steps": pay_back.saved_gpu_s_per_100_steps,
             "steps_to_pay_back": pay_back.steps_to_pay_back,
+            "noise_frac": pay_back.noise_frac,
         },
     }
 
@@ -64,6 +65,9 @@ def savings_gpu_s(ledger: Ledger) -> dict[str, float]:
 def pay_back_sentence(pay_back: PayBack) -> str:
     """`tuning cost 0.52 GPU hours, saves 0.08 per 100 steps: paid back after 650 steps`."""
     cost = number(pay_back.cost_gpu_s / 3600)
+    if pay_back.noise_frac is not None:
+        noise = f"the {percent(pay_back.noise_frac)} that runs of one configuration differ by"
+        return f"tuning cost {cost} GPU hours; its gain is within {noise}, so nothing is counted as saved"
     if pay_back.steps_to_pay_back is None:
         return f"tuning cost {cost} GPU hours and saves nothing in a step"
     saves = number(pay_back.saved_gpu_s_per_100_steps / 3600)

@@ -56,7 +56,8 @@ class ReportData:
     failures: tuple[FailureCount, ...]
     ledger: Ledger
     pay_back: PayBack | None
-    """None while stage speed has found nothing faster than what it started from."""
+    """None while stage speed has found nothing faster than what it started from. A gain that may be noise
+    saves nothing."""
     wall_s: float
     """Seconds that controllers worked on the job."""
     trials: tuple[StoredTrial, ...]
@@ -99,7 +100,6 @@ def read_report(store: StoreReader, job: Job, read_utc: datetime) -> ReportData:
         ),
         failures=failure_counts(trials, device_s),
         ledger=status.ledger,
-        # A repeat of the start that came out a little faster is noise, and saves nothing.
         pay_back=status.pay_back if _is_faster(climbed_rungs) else None,
         wall_s=status.wall_s,
         trials=trials,

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from autotune.job.model import BudgetSection, Job
-from autotune.judge.ledger import Ledger, PayBack, pay_back
+from autotune.judge.ledger import Ledger, PayBack
 from autotune.ladder.finish_words import label, verdict_json
 from autotune.records import RUNGS, FinishVerdict, Outcome, StageName, StageResult
 from autotune.report.ledger import ledger_json, ledger_lines
+from autotune.report.pay_back import clear_pay_back
 from autotune.report.tables import state, trial_json
 from autotune.report.wording import ABSENT, number, percent, strict
 from autotune.store.reader import StoreReader
@@ -84,6 +85,7 @@ class Status:
 def read_status(store: StoreReader, job: Job | None = None) -> Status:
     """Reads where the job stands; without the job file, limits and planned trials are left out."""
     trials = store.trials()
+    by_stage = {stage: tuple(trial for trial in trials if trial.stage is stage) for stage in StageName}
     results = store.stage_results()
     books = store.ledger()
     return Status(
@@ -91,7 +93,7 @@ def read_status(store: StoreReader, job: Job | None = None) -> Status:
         stages=tuple(
             StageStatus(
                 stage=stage,
-                trials=tuple(trial for trial in trials if trial.stage is stage),
+                trials=by_stage[stage],
                 planned=_planned(job, stage),
                 result=results.get(stage),
             )
@@ -101,10 +103,10 @@ def read_status(store: StoreReader, job: Job | None = None) -> Status:
         device_s_by_trial=store.device_s_by_trial(),
         wall_s=store.wall_s(),
         finish=store.finish_verdict(),
-        finish_trials=tuple(trial for trial in trials if trial.stage is StageName.FINISH),
+        finish_trials=by_stage[StageName.FINISH],
         finish_pairs=None if (plan := store.finish_plan()) is None else plan.pairs,
         ledger=books,
-        pay_back=pay_back(books, results, job.resources.gpus_per_trial) if job else None,
+        pay_back=clear_pay_back(books, results, job, by_stage[StageName.SPEED]) if job else None,
     )
 
 

@@ -87,6 +87,15 @@ def test_a_slower_result_never_pays_back():
     assert paid.steps_to_pay_back is None
 
 
+@pytest.mark.parametrize(
+    ("best", "noise_frac"), [(1050.0, 0.05), (1051.0, None), (1000.0, None), (900.0, None)]
+)
+def test_a_gain_within_the_noise_saves_nothing(best, noise_frac):
+    paid = pay_back(BOOKS, result(1000.0, best), gpus=8, least_gain_frac=0.05)
+    assert paid.noise_frac == noise_frac
+    assert (paid.steps_to_pay_back is not None) is (best > 1050.0)
+
+
 @pytest.mark.parametrize("results", [{}, result(None, 5.0), result(5.0, None), result(1.0, 2.0, step_s=None)])
 def test_without_figures_there_is_nothing_to_say(results):
     assert pay_back(BOOKS, results, gpus=1) is None

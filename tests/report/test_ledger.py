@@ -40,6 +40,14 @@ def test_a_result_that_saves_nothing_says_so():
     assert pay_back_sentence(slower) == "tuning cost 1 GPU hours and saves nothing in a step"
 
 
+def test_a_gain_that_may_be_noise_saves_nothing():
+    noise = PayBack(cost_gpu_s=3600.0, saved_gpu_s_per_100_steps=0.0, steps_to_pay_back=None, noise_frac=0.04)
+    assert pay_back_sentence(noise) == (
+        "tuning cost 1 GPU hours; its gain is within the 4 % that runs of one configuration differ by, "
+        "so nothing is counted as saved"
+    )
+
+
 @pytest.mark.parametrize("paid", [PAID, None])
 def test_json_has_stable_fields(paid):
     answer = json.loads(json.dumps(ledger_json(BOOKS, paid)))

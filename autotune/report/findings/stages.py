@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autotune.job.model import Job, StageSection
-from autotune.job.resolved_space import ResolvedSpace
-from autotune.ladder.strategy import baseline
-from autotune.ladder.view import Baseline, StageView, TrialView
+from autotune.ladder.view import Baseline
 from autotune.records import Figures, Outcome, StageName
+from autotune.report.baseline import stored_baseline
 from autotune.report.status import Status
 from autotune.report.tables import trial_name
 from autotune.store.stored import StoredTrial
@@ -65,7 +63,7 @@ def climbed_stages(status: Status, job: Job) -> tuple[ClimbedStage, ...]:
                 state=one.state,
                 trials=one.trials,
                 best=one.best,
-                baseline=_baseline(one.stage, section, one.trials),
+                baseline=stored_baseline(one.stage, section, one.trials),
                 acceptance_met=one.result.acceptance_met if one.result else None,
                 statement=one.result.statement if one.result else "",
             )
@@ -86,24 +84,3 @@ def is_complete(trial: StoredTrial) -> bool:
 def name_of(trial: StoredTrial | None) -> str:
     """`speed/3`; empty for none."""
     return "" if trial is None else trial_name(trial)
-
-
-def _baseline(stage: StageName, section: StageSection, trials: Sequence[StoredTrial]) -> Baseline | None:
-    if not trials:
-        return None
-    ordered = sorted(trials, key=lambda trial: trial.number)
-    views = tuple(
-        TrialView(
-            number=trial.number,
-            candidate=trial.candidate,
-            verdict=trial.verdict,
-            objective=trial.objective,
-            accepted=trial.accepted,
-        )
-        for trial in ordered
-    )
-    # The ladder's own rule; the first trial is what it measured gains against, so the space is not asked.
-    no_space = ResolvedSpace(name="", parameters=(), facts={})
-    return baseline(
-        StageView(stage=stage, section=section, space=no_space, trials=views, first=(ordered[0].candidate,))
-    )
