@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from autotune.job.model import QualityStage
 from autotune.job.space_resolution import ResolvedParameter
-from autotune.judge.statistics import quarter_of
+from autotune.judge.statistics import last_quarter, quarter_of
 from autotune.ladder.diagnosis import CurveMove, moves
 from autotune.ladder.speed import LEAST_NOISE_FRAC
 from autotune.ladder.stopping import why_to_stop
@@ -51,7 +51,7 @@ def baseline(view: StageView) -> Baseline | None:
     left = next((step for step, kl in enumerate(first.kls) if kl > view.section.kl_band[1]), None)
     if left is not None and first.rewards:
         inside = first.rewards[: max(left, 1)]
-        reward = statistics.fmean(inside[-max(len(inside) // 4, 1) :])
+        reward = statistics.fmean(last_quarter(inside))
         figures = replace(figures, reward=reward, validation_reward=None)
     elif not first.is_complete:
         return None

@@ -63,8 +63,8 @@ RISING = (0.40, 0.42, 0.44, 0.46, 0.50, 0.60, 0.70, 0.80)
 @pytest.mark.parametrize(
     ("kls", "reward", "step"),
     [
-        # The last quarter of the steps inside: one of four, two of eight.
-        ((0.0, 0.03, 0.06, 0.11, 0.2, 0.4, 0.6, 0.9), 0.46, 5),
+        # Four steps inside, of which the last three count as for every curve.
+        ((0.0, 0.03, 0.06, 0.11, 0.2, 0.4, 0.6, 0.9), 0.44, 5),
         # Left at once: what the policy earned before it was changed.
         ((0.3,) * 8, 0.40, 1),
         ((0.0, 0.03, 0.06, 0.08, 0.09, 0.10, 0.11, 0.12), 0.80, None),
