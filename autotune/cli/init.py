@@ -13,8 +13,8 @@ from autotune.errors import Fault, InputError
 from autotune.forecast.hardware import gpu_inventory
 from autotune.forecast.imported_job import ImportedJob
 from autotune.forecast.profiling import filled, import_job, read_launch
-from autotune.job.model import JOB_NAME
 from autotune.job.paths import write_atomic
+from autotune.job.section import JOB_NAME
 from autotune.job.starter import first_job
 from autotune.records import Value
 from autotune.verl_config.launch_script.reading import LaunchScript

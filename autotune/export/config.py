@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from autotune.errors import Fault, VerlConfigError
 from autotune.export.header import ExportFacts, header
 from autotune.job.model import VerlSection
+from autotune.job.secrets import is_secret
 from autotune.records import Overrides, Value
 from autotune.verl_config.compose import config_folder
 from autotune.verl_config.rendering import nested_yaml, shell_overrides
@@ -130,6 +131,13 @@ def _script(verl: VerlSection, merged: Mapping[str, Value]) -> str:
     if verl.config_path is not None:
         words.append(f"--config-path {shlex.quote(str(Path(verl.config_path).expanduser().resolve()))}")
     words.append(f"--config-name {shlex.quote(verl.config_name.removesuffix('.yaml'))}")
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in verl.environment.items()]
+    lines = [_variable(name, value) for name, value in verl.environment.items()]
     lines.append(" \\\n    ".join([*words, *shell_overrides(merged), '"$@"']))
     return "\n".join(lines) + "\n"
+
+
+def _variable(name: str, value: str) -> str:
+    """Sets a variable; of a secret only asks that it is set."""
+    return (
+        f': "${{{name}:?set it first}}"' if is_secret(name, value) else f"export {name}={shlex.quote(value)}"
+    )

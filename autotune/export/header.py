@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.export.provenance import Provenance
+from autotune.job.secrets import is_secret
 from autotune.ladder.finish_words import label
 from autotune.records import Figures, FinishVerdict, StageName, StageResult
 
@@ -77,7 +78,8 @@ def _how(facts: ExportFacts, how_to_run: Sequence[str]) -> Iterator[str]:
     yield ""
     yield "Run it:"
     for name, value in facts.environment.items():
-        yield f"  export {name}={shlex.quote(value)}"
+        secret = is_secret(name, value)
+        yield f"  export {name}={'...  (a secret: set it yourself)' if secret else shlex.quote(value)}"
     yield from (f"  {line}" for line in how_to_run)
     if facts.extensions:
         yield f"Uses {', '.join(facts.extensions)}, which verl itself does not have: verl-autotune has to be"

@@ -13,6 +13,7 @@ import yaml
 
 from autotune.forecast.hardware import Gpu, Host
 from autotune.forecast.model_facts import ModelFacts
+from autotune.job.secrets import is_secret
 from autotune.job.shipped import shipped
 from autotune.job.starter import closing_sections, shipped_spaces
 from autotune.records import Value
@@ -23,7 +24,6 @@ from autotune.verl_config.validation import PromptLengths
 BUDGET_KEY = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 _DYNAMIC = "actor_rollout_ref.actor.use_dynamic_bsz"
 _MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
 _OWN_VARIABLES = re.compile(
     r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|RAY_.*|MASTER_(ADDR|PORT)|PATH|TMPDIR"
 )
@@ -144,7 +144,9 @@ def _kl_metric(flat: Mapping[str, Value]) -> str | None:
 
 
 def _environment(given: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    withheld = tuple(name for name in given if _SECRET.search(name) or _OWN_VARIABLES.fullmatch(name))
+    withheld = tuple(
+        name for name, value in given.items() if is_secret(name, value) or _OWN_VARIABLES.fullmatch(name)
+    )
     return {name: value for name, value in given.items() if name not in withheld}, withheld
 
 

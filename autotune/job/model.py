@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, JsonValue, field_serializer, field_validator, model_validator
 
+from autotune.job.outside import MirrorSection, NotifySection
+from autotune.job.secrets import withheld
+from autotune.job.section import JOB_NAME, Count, Fraction, Positive, Section, refused
 from autotune.job.space import SearchSpace
 from autotune.records import RUNGS, FinishPlan, StageName
-
-JOB_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-"""Also the name of files and of Optuna's studies."""
-Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
-Positive = Annotated[float, Field(gt=0.0)]
-Count = Annotated[int, Field(ge=1)]
-
-
-def refused(
-    *, found: str, allowed: str, next_step: str = "", within: tuple[str, ...] = ()
-) -> PydanticCustomError:
-    """A validator's refusal, with what a fault needs; `within` leads from the validated value to the key."""
-    parts = {"found": found, "allowed": allowed, "next_step": next_step, "within": within}
-    return PydanticCustomError("refused", "found {found}; allowed: {allowed}", parts)
-
-
-class Section(BaseModel):
-    """Base of every section: unknown keys are faults, values never change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 class VerlSection(Section):
@@ -43,7 +25,11 @@ class VerlSection(Section):
     overrides: dict[str, JsonValue]
     """verl's dotted keys to values; a leading `+` says that verl's defaults lack the key."""
     environment: dict[str, str] = Field(default_factory=dict)
-    """Extra environment variables of the verl process."""
+    """Extra environment variables of the verl process; the secret ones are never written down."""
+
+    @field_serializer("environment")
+    def _without_secret_values(self, environment: dict[str, str]) -> dict[str, str]:
+        return withheld(environment)
 
 
 class CpuSection(Section):
@@ -311,6 +297,8 @@ class Job(Section):
     in its attempt's folder; the report draws it."""
     stages: StageSections
     finish: FinishSection = FinishSection()
+    mirror: MirrorSection = MirrorSection()
+    notify: NotifySection = NotifySection()
 
     def stage(self, name: StageName) -> StageSection | None:
         """The stage's section; None where the job leaves it out, and for the finish."""

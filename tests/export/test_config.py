@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -139,3 +140,14 @@ def test_the_command_in_the_header_finds_the_file(tmp_path, facts):
     command = command.replace("python", shlex.quote(sys.executable), 1)
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "batch 8", done.stderr
+
+
+def test_a_script_asks_for_secrets_and_holds_none(facts):
+    verl = VerlSection(overrides=OWN, environment={"NOTE": "two words", "WANDB_API_KEY": "k-1"})
+    script = rendered(ExportForm.SHELL, verl, WINNER, replace(facts, environment=verl.environment))
+    assert "k-1" not in script
+    assert "#   export WANDB_API_KEY=...  (a secret: set it yourself)\n" in script
+    start = script[: script.index("python -m")]
+    asked = subprocess.run(["bash", "-c", start], capture_output=True, text=True, check=False, env={})
+    assert asked.returncode != 0
+    assert "WANDB_API_KEY: set it first" in asked.stderr
