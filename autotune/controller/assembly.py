@@ -26,6 +26,7 @@ from autotune.store.lock import ControllerLock
 from autotune.store.store import Store
 from autotune.trial.environment import device_environment
 from autotune.trial.launcher import RayLauncher
+from autotune.trial.mirroring import handed_over, mirror_faults, mirror_words
 from autotune.trial.preparation import Preparer
 from autotune.verl_config.inputs import input_faults
 from autotune.verl_config.validation import VerlValidator
@@ -62,13 +63,17 @@ def open_services(
         preparer = stack.enter_context(open_preparer(job))
         check_configuration(job, stages, preparer)
         check_inputs(job, preparer)
+        check_mirror(job, preparer)
         check_devices(job)
         cold_reason = preparer.cold_reason(preparer.resolve({}))
         if cold_reason is not None:
             watcher.say(f"every trial starts a verl process of its own: {cold_reason}")
+        mirrored = mirror_words(job, paths.attempts)
+        if mirrored is not None:
+            watcher.say(mirrored)
         stack.enter_context(ControllerLock(paths.lock))
         # The database comes last: whatever is refused before leaves none behind.
-        launcher = RayLauncher(job.resources)
+        launcher = RayLauncher(job.resources, handed_over(job, os.environ))
         stack.callback(launcher.close)
         store = stack.enter_context(Store.open(url, version=__version__, **identity))
         clock = SystemClock()
@@ -137,6 +142,20 @@ def check_inputs(job: Job, preparer: Preparer) -> None:
     )
     if faults:
         raise InputFileError(faults)
+
+
+def check_mirror(job: Job, preparer: Preparer) -> None:
+    """Refuses a job whose trackers verl could not open.
+
+    Raises:
+        ResourceError: Every logger that is missing in verl's environment, or without a login.
+    """
+    if not job.mirror.loggers:
+        return
+    environment = {**os.environ, **job.verl.environment}
+    faults = mirror_faults(job, preparer.missing_loggers(), environment, Path.home())
+    if faults:
+        raise ResourceError(faults)
 
 
 def check_devices(job: Job) -> None:

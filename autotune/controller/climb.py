@@ -45,7 +45,7 @@ from autotune.records import (
 )
 from autotune.search.study import StageStudy
 from autotune.search.telling import Telling, telling
-from autotune.trial.preparation import Refusal, attempt_overrides, steps_of
+from autotune.trial.preparation import Refusal, steps_of
 
 
 class StudyStopError(Exception):
@@ -203,7 +203,7 @@ class StageClimb:
             self._reject(flight, role, request)
             return
         if index == 0 and self.stage is not StageName.FINISH:  # both of its arms have to run
-            settings = attempt_overrides(self.section, flight.overrides, role, paths)
+            settings = services.preparer.settings(self.section, flight.overrides, role, paths)
             flat = services.preparer.resolve(settings).flat
             hopeless = self._memory.before_launch(self.view(), flight, flat)
             if hopeless is not None:

@@ -55,6 +55,11 @@ class AttemptPaths:
         return self.root / wire.RANK_LOAD_FILE
 
     @property
+    def tensorboard(self) -> Path:
+        """Folder of verl's TensorBoard logger, where the job mirrors to it."""
+        return self.root / wire.TENSORBOARD_FOLDER
+
+    @property
     def memory_caps(self) -> Path:
         """Folder where each capped CPU worker notes its cap."""
         return self.root / "memory_caps"

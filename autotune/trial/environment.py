@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotune.job.paths import AttemptPaths
+from autotune.trial.mirroring import ONE_RUN, tracker_defaults
 from autotune.trial.request import AttemptRequest
 from autotune.verl_plugin.environment import CPU_ENVIRONMENT, PLUGIN_MODULE
 
@@ -34,7 +35,8 @@ def trial_environment(request: AttemptRequest, outer: Mapping[str, str], temp_di
     kept = {name: value for name, value in outer.items() if not name.startswith("RAY_")}
     defaults = _cpu_settings(request.cpu.threads, request.cpu.kv_cache_gb) if request.device == "cpu" else {}
     defaults["TORCHINDUCTOR_CACHE_DIR"] = _inductor_cache(outer)
-    return {
+    defaults |= tracker_defaults(request.mirrors, Path(request.folder).parent.parent)
+    made = {
         **defaults,
         **kept,
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -47,6 +49,7 @@ def trial_environment(request: AttemptRequest, outer: Mapping[str, str], temp_di
         **request.environment,
         **_own(request, outer, temp_dir),
     }
+    return {name: value for name, value in made.items() if not request.mirrors or name not in ONE_RUN}
 
 
 def device_environment(resources: ResourceSection) -> dict[str, str]:
@@ -72,11 +75,14 @@ def _own(request: AttemptRequest, outer: Mapping[str, str], temp_dir: str) -> di
         KEY_VARIABLE: request.attempt_id,
         "AUTOTUNE_PHASES_PATH": str(paths.phases),
         "VERL_FILE_LOGGER_PATH": str(paths.metrics),
+        "TENSORBOARD_DIR": str(paths.tensorboard),
         "VERL_USE_EXTERNAL_MODULES": _external_modules({**outer, **request.environment}),
         "TMPDIR": temp_dir,
         # setproctitle (Ray, vLLM) then leaves /proc/<pid>/environ readable: see KEY_VARIABLE.
         "SPT_NOENV": "1",
     }
+    if request.mirrors:
+        own["AUTOTUNE_MIRRORS"] = ",".join(request.mirrors)
     if request.load_monitor:
         own["AUTOTUNE_RANK_LOAD_PATH"] = str(paths.rank_load)
     if request.device == "cpu":

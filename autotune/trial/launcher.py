@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,8 +86,10 @@ class _Attempt:
 class RayLauncher:
     """Runs each attempt under a Ray actor that holds its GPUs, or a slot where there are none."""
 
-    def __init__(self, resources: ResourceSection) -> None:
+    def __init__(self, resources: ResourceSection, environment: Mapping[str, str] | None = None) -> None:
         """Joins the cluster of the job or of RAY_ADDRESS, or starts a local one.
+
+        `environment`: variables for every attempt, over its node's own, that no file may hold.
 
         Raises:
             ResourceError: The cluster does not answer, or no node has the GPUs of one trial.
@@ -96,6 +98,7 @@ class RayLauncher:
 
         self._ray = ray
         self._resources = resources
+        self._environment = dict(environment or {})
         self._attempts: dict[str, _Attempt] = {}
         self._sessions = SessionPool()
         self._joined = False
@@ -130,7 +133,7 @@ class RayLauncher:
                 session = WarmSession.for_first(request, runner)
         if session is not None:
             runner, request = session.runner, replace(request, session=session.next_place())
-        started = runner.start.remote(request.to_json())
+        started = runner.start.remote(request.to_json(), self._environment)
         self._attempts[request.attempt_id] = _Attempt(request, runner, started, session=session)
 
     def poll(self) -> list[tuple[str, Event]]:

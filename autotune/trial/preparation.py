@@ -13,7 +13,9 @@ from pathlib import Path
 from autotune.errors import Fault, VerlConfigError
 from autotune.job.model import FinishStage, Job, QualityStage, StageSection, SurviveStage
 from autotune.job.paths import AttemptPaths, make_folder
+from autotune.job.secrets import without_secrets
 from autotune.records import AttemptRole, Overrides, Value
+from autotune.trial.mirroring import OWN_LOGGERS, mirror_overrides
 from autotune.trial.request import AttemptRequest, CpuShare
 from autotune.verl_config.compose import ResolvedConfig, compose, verl_version
 from autotune.verl_config.constraints import violations
@@ -75,7 +77,7 @@ class Preparer:
         attempt_id: str,
     ) -> AttemptRequest | Refusal:
         """The request of one attempt, checked by our constraints and by verl's own validation."""
-        settings = attempt_overrides(section, overrides, role, paths)
+        settings = self.settings(section, overrides, role, paths)
         try:
             config = self.resolve(settings)
         except VerlConfigError as error:
@@ -91,6 +93,19 @@ class Preparer:
         request = self._request(config, paths, attempt_id)
         # The finish shows what a user's own run will do, so each of its runs is one.
         return replace(request, session_key=None) if isinstance(section, FinishStage) else request
+
+    def settings(
+        self, section: StageSection, overrides: Overrides, role: AttemptRole, paths: AttemptPaths
+    ) -> dict[str, Value]:
+        """Everything over the job's own configuration that an attempt runs with, its mirrors included."""
+        return {
+            **attempt_overrides(section, overrides, role, paths),
+            **mirror_overrides(self._job, paths),
+        }
+
+    def missing_loggers(self) -> dict[str, str]:
+        """Why verl's environment cannot log to one of the job's trackers, by name."""
+        return self._validator.missing_loggers(self._job.mirror.loggers)
 
     def cold_reason(self, config: ResolvedConfig) -> str | None:
         """Why trials of this configuration start a verl process each; None where they share sessions."""
@@ -123,7 +138,7 @@ class Preparer:
             entry=self._job.verl.entry,
             config_text=config.yaml(),
             session_key=None if self.cold_reason(config) else cold_key(config.flat),
-            environment=self._job.verl.environment,
+            environment=without_secrets(self._job.verl.environment),
             gpus=resources.gpus_per_trial,
             device=resources.device,
             cpu=CpuShare(
@@ -134,6 +149,7 @@ class Preparer:
                 kv_cache_gb=resources.cpu.kv_cache_gb,
             ),
             load_monitor=self._job.load_monitor,
+            mirrors=self._job.mirror.loggers,
             # The controller's guard comes first; this one holds when the controller is gone.
             wall_limit_s=self._job.guards.wall_limit_s + 60.0,
         )
@@ -170,7 +186,7 @@ def steps_of(section: StageSection, role: AttemptRole) -> int:
 def attempt_overrides(
     section: StageSection, overrides: Overrides, role: AttemptRole, paths: AttemptPaths
 ) -> dict[str, Value]:
-    """Everything over the job's own configuration that an attempt runs with."""
+    """What the stage, the candidate and its being a trial lay over the job's own configuration."""
     return {**overrides, **section.overrides, **trial_overrides(section, role, paths)}
 
 
@@ -178,7 +194,7 @@ def trial_overrides(section: StageSection, role: AttemptRole, paths: AttemptPath
     """What makes a verl run a trial. None of it is exported."""
     overrides: dict[str, Value] = {
         "trainer.total_training_steps": steps_of(section, role),
-        "trainer.logger": ["console", "file"],
+        "trainer.logger": list(OWN_LOGGERS),
         "trainer.val_before_train": False,
         "trainer.test_freq": (section.validate_every or -1) if isinstance(section, QualityStage) else -1,
         "trainer.save_freq": -1,

@@ -64,7 +64,7 @@ class AttemptRequest:
     extra_arguments: tuple[str, ...] = ()
     """Further Hydra overrides, before the ones that keep trials apart."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The job's extra environment variables."""
+    """The job's extra environment variables; its secrets come by the runner's own environment."""
     gpus: int = 1
     """GPUs held; on CPU the data-parallel ranks."""
     device: Literal["gpu", "cpu"] = "gpu"
@@ -72,6 +72,8 @@ class AttemptRequest:
     """Read only where `device` is `cpu`."""
     load_monitor: bool = False
     """Whether the plugin writes what each rank had to do."""
+    mirrors: tuple[str, ...] = ()
+    """Trackers of the user that verl logs to besides; see `job.outside.MirrorSection`."""
     wall_limit_s: float | None = None
     """The supervisor's own limit, for when nobody asks. None: no limit."""
     grace_s: float = 5.0
@@ -93,6 +95,7 @@ class AttemptRequest:
         if values.get("session") is not None:
             values["session"] = SessionPlace(**values["session"])
         values["extra_arguments"] = tuple(values["extra_arguments"])
+        values["mirrors"] = tuple(values["mirrors"])
         return cls(**values)
 
 

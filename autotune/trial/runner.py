@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -65,8 +66,10 @@ class Runner:
         self._starts_frac: list[float] = []
         self._has_drifted = False
 
-    def start(self, request_json: str) -> None:
+    def start(self, request_json: str, environment: Mapping[str, str] | None = None) -> None:
         """Writes the attempt's folder and starts its supervisor; returns before verl runs.
+
+        `environment`: over the node's own; it is handed on in memory, never written.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -83,13 +86,13 @@ class Runner:
         if self._supervisor is None:
             if process is not request:
                 _write(process, hosting.process)
-            self._launch(process, hosting.process)
+            self._launch(process, hosting.process, environment or {})
         number = request.session.number if request.session else 0
         watch = threading.Thread(target=self._watch, args=(hosting, number), name="watch", daemon=True)
         watch.start()
 
-    def _launch(self, request: AttemptRequest, paths: AttemptPaths) -> None:
-        environment = node_environment()
+    def _launch(self, request: AttemptRequest, paths: AttemptPaths, handed: Mapping[str, str]) -> None:
+        environment = {**node_environment(), **handed}
         if request.device == "gpu":
             self._devices = Gpus.of_this_node(environment.get("CUDA_VISIBLE_DEVICES"))
         else:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -71,6 +71,15 @@ class VerlValidator:
             VerlConfigError: the child died, could not import verl, or gave no answer in time.
         """
         return [str(text) for text in self._ask(call="validate", config_yaml=config_yaml)]
+
+    def missing_loggers(self, names: Sequence[str]) -> dict[str, str]:
+        """Why verl's environment cannot log to one of these backends, by name; empty: it can to all.
+
+        Raises:
+            VerlConfigError: as `validate`.
+        """
+        answer: dict[str, str] = self._ask(call="missing_loggers", names=list(names))
+        return answer
 
     def longest_prompts(self, config_yaml: str, rows: int, target: Path) -> int:
         """Write the `rows` longest prompts within data.max_prompt_length to the parquet file `target`.

@@ -13,6 +13,7 @@ verl 0.9.1 that makes it necessary.
                  Asked by verl's `rollout.engine_kwargs.vllm.worker_extension_cls`.
 `memory_cap`     real allocation failures: a limit on what one training worker may allocate.
                  Asked by `AUTOTUNE_CPU_MEMORY_CAP_GB`; says so in `AUTOTUNE_MEMORY_CAP_DIR`.
+`mirrors`        the user's own trackers cannot fail or hold up a trial. Asked by `AUTOTUNE_MIRRORS`.
 `phases`         a line at each begin and end of a part of a step, with the workers' peak memory.
                  Asked by `AUTOTUNE_PHASES_PATH`.
 `load_monitor`   tokens, samples and micro batches of each rank and step.

@@ -17,6 +17,7 @@ CPU = "AUTOTUNE_CPU"
 LENGTH_BUCKETS = "AUTOTUNE_LENGTH_BUCKETS"
 MEMORY_CAP_GB = "AUTOTUNE_CPU_MEMORY_CAP_GB"
 MEMORY_CAP_DIR = "AUTOTUNE_MEMORY_CAP_DIR"
+MIRRORS = "AUTOTUNE_MIRRORS"
 PHASES_PATH = "AUTOTUNE_PHASES_PATH"
 RANK_LOAD_PATH = "AUTOTUNE_RANK_LOAD_PATH"
 REPLAY_POLL_S = "AUTOTUNE_REPLAY_POLL_S"
@@ -57,6 +58,11 @@ def _features(environment: Mapping[str, str]) -> list[tuple[str, Callable[[], No
         cap_gb = _positive(environment, MEMORY_CAP_GB)
         folder = environment.get(MEMORY_CAP_DIR)
         features.append((MEMORY_CAP_GB, lambda: memory_cap.turn_on(cap_gb, folder)))
+    if environment.get(MIRRORS):
+        from autotune.verl_plugin import mirrors
+
+        names = environment[MIRRORS].split(",")
+        features.append((MIRRORS, lambda: mirrors.turn_on(names)))
     if environment.get(PHASES_PATH):
         from autotune.verl_plugin import phases
 

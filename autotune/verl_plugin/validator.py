@@ -7,11 +7,12 @@ imported. What verl and its libraries print goes to stderr.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 _ENOUGH_PROMPTS = 20_000
@@ -255,8 +256,28 @@ def _say(answers: TextIO, message: dict[str, Any]) -> None:
     answers.flush()
 
 
+def missing_loggers(names: Sequence[str]) -> dict[str, str]:
+    """Why this verl cannot log to a backend, by its name, which is its package's; empty: it can to all."""
+    from verl.utils.tracking import Tracking
+
+    missing = {}
+    for name in names:
+        if name not in Tracking.supported_backend:
+            missing[name] = "this verl has no such logger"
+        elif not is_installed(name):
+            missing[name] = f"the package {name} is not installed in verl's environment"
+    return missing
+
+
+def is_installed(package: str) -> bool:
+    """False for a mere folder of that name, such as W&B and MLflow leave in a working directory."""
+    spec = importlib.util.find_spec(package)
+    return spec is not None and spec.origin is not None
+
+
 _CALLS: dict[str, Callable[..., Any]] = {
     "validate": validate,
+    "missing_loggers": missing_loggers,
     "longest_prompts": longest_prompts,
     "prompt_lengths": prompt_lengths,
 }

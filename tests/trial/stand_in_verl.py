@@ -70,6 +70,8 @@ for name, lines in (("VERL_FILE_LOGGER_PATH", "metrics"), ("AUTOTUNE_PHASES_PATH
     with open(os.environ[name], "w") as file:
         for values in plan.get(lines, ()):
             file.write(json.dumps(values) + "\\n")
+with open(os.path.join(folder, "variables"), "w") as file:
+    json.dump({name: os.environ.get(name) for name in plan.get("variables", ())}, file)
 open(os.path.join(folder, "ready"), "w").close()
 if plan.get("exit") is None:
     sleep_for_ever()

@@ -96,6 +96,33 @@ def test_the_load_monitor_is_asked_for_by_the_job():
     assert "AUTOTUNE_RANK_LOAD_PATH" not in environment()
 
 
+def test_mirrored_trials_write_beside_the_job_and_never_into_one_run():
+    outer = {**OUTER, "WANDB_API_KEY": "k", "WANDB_RUN_ID": "one", "MLFLOW_RUN_ID": "one"}
+    made = environment(
+        outer=outer, folder="/r/j/attempts/speed-3-0", mirrors=("tensorboard", "wandb", "mlflow")
+    )
+    assert made["AUTOTUNE_MIRRORS"] == "tensorboard,wandb,mlflow"
+    assert made["TENSORBOARD_DIR"] == "/r/j/attempts/speed-3-0/tensorboard"
+    assert (made["WANDB_DIR"], made["MLFLOW_TRACKING_URI"]) == ("/r/j", "sqlite:////r/j/mlflow.db")
+    assert made["WANDB_API_KEY"] == "k"
+    assert {"WANDB_RUN_ID", "MLFLOW_RUN_ID"}.isdisjoint(made)
+
+
+def test_the_users_own_tracker_variables_win():
+    outer = {"WANDB_DIR": "/mine", "MLFLOW_TRACKING_URI": "http://mlflow:5000"}
+    made = environment(
+        outer=outer, mirrors=("wandb", "mlflow"), environment={"MLFLOW_HTTP_REQUEST_TIMEOUT": "60"}
+    )
+    assert {name: made[name] for name in outer} == outer
+    assert made["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "60"
+
+
+def test_without_mirrors_nothing_of_it_is_there():
+    made = environment(outer={**OUTER, "MLFLOW_RUN_ID": "one"})
+    assert {"AUTOTUNE_MIRRORS", "WANDB_DIR", "MLFLOW_TRACKING_URI"}.isdisjoint(made)
+    assert made["MLFLOW_RUN_ID"] == "one"
+
+
 def test_the_plugin_stands_behind_the_users_own_external_modules():
     plugin = "autotune.verl_plugin.register"
     assert plugin_environment({}) == {"VERL_USE_EXTERNAL_MODULES": plugin}

@@ -25,7 +25,11 @@ def request_with(**fields):
 
 def test_json_keeps_everything():
     request = request_with(
-        extra_arguments=("a=1",), environment={"A": "b"}, device="cpu", cpu=CpuShare(cap_gb=0.5, threads=1)
+        extra_arguments=("a=1",),
+        environment={"A": "b"},
+        device="cpu",
+        cpu=CpuShare(cap_gb=0.5, threads=1),
+        mirrors=("wandb",),
     )
     assert AttemptRequest.from_json(request.to_json()) == request
 

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import time
@@ -22,11 +23,11 @@ OOM = "RuntimeError: [enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: ca
 def run(make_request):
     runners = []
 
-    def start(request=None, **plan):
+    def start(request=None, environment=None, **plan):
         made = make_request(request, **plan)
         runner = Runner()
         runners.append((runner, made))
-        runner.start(made.to_json())
+        runner.start(made.to_json(), environment)
         return runner, AttemptPaths(Path(made.folder))
 
     yield start
@@ -75,6 +76,20 @@ def test_an_attempt_is_told_from_its_launch_to_its_end(run):
     assert runner.poll() == []
     assert paths.request.exists()
     assert paths.config.exists()
+
+
+def test_what_is_handed_over_reaches_verl_and_no_file(run):
+    variables = ["WANDB_API_KEY", "NOTE"]
+    runner, paths = run(
+        {"environment": {"NOTE": "job"}}, {"WANDB_API_KEY": "k-1", "NOTE": "node"}, variables=variables
+    )
+    wait_for(lambda: (paths.root / "ready").exists())
+    got = json.loads((paths.root / "variables").read_text())
+    assert got == {"WANDB_API_KEY": "k-1", "NOTE": "job"}
+    runner.end("seen")
+    events_until_end(runner)
+    holding = [path.name for path in paths.root.rglob("*") if path.is_file() and "k-1" in path.read_text()]
+    assert holding == ["variables"]
 
 
 def test_an_end_on_request_takes_the_tree(run):

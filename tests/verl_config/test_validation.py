@@ -13,6 +13,7 @@ from autotune.job.model import VerlSection
 from autotune.verl_config.compose import compose
 from autotune.verl_config.validation import VerlValidator
 from autotune.verl_plugin.environment import CPU_ENVIRONMENT
+from autotune.verl_plugin.validator import is_installed
 
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -160,6 +161,24 @@ def test_the_written_file_starts_verls_own_entry(tmp_path):
     )
     assert "All configuration checks passed" in done.stdout, done.stderr[-2000:]
     assert "reached 8" in done.stdout
+
+
+@pytest.mark.verl
+@pytest.mark.timeout(300)
+def test_verl_says_which_loggers_it_cannot_open(validator):
+    missing = validator.missing_loggers(["tensorboard", "parchment"])
+    assert missing == {"parchment": "this verl has no such logger"}
+
+
+def test_a_folder_that_a_run_left_is_no_package(tmp_path, monkeypatch):
+    (tmp_path / "some_tracker").mkdir()
+    (tmp_path / "other_tracker.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [is_installed(name) for name in ("some_tracker", "other_tracker", "no_tracker")] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_an_interpreter_that_dies_shows_its_last_lines(tmp_path):

@@ -46,6 +46,7 @@ def flat(job):
         {"actor_rollout_ref.model.enable_gradient_checkpointing": False},
         {"data.train_batch_size": 16, ACTOR + "ppo_mini_batch_size": 16},
         {"data.seed": 7, "trainer.total_training_steps": 3},
+        {"trainer.experiment_name": "j/speed-1-0"},
     ],
 )
 def test_what_follows_from_a_live_key_is_live_too(job, flat, change):

@@ -18,7 +18,13 @@ from typing import Any
 from autotune.verl_plugin import load_monitor, phases
 from autotune.verl_plugin.warm import rollout, workers
 from autotune.verl_plugin.warm.live_keys import ENGINE_KEYS, MODEL_KEYS
-from autotune.verl_plugin.warm.wire import METRICS_FILE, PHASES_FILE, RANK_LOAD_FILE, is_asked_to_stop
+from autotune.verl_plugin.warm.wire import (
+    METRICS_FILE,
+    PHASES_FILE,
+    RANK_LOAD_FILE,
+    TENSORBOARD_FOLDER,
+    is_asked_to_stop,
+)
 
 
 class CandidateStoppedError(Exception):
@@ -94,7 +100,9 @@ class Trainee:
         trainer.checkpoint_manager.update_weights(0)
         rollout.configure(self._agents, trainer.llm_server_manager, config)
         trainer.attempt = attempt
+        # `fit` opens verl's loggers anew for each candidate, and they read these then.
         os.environ["VERL_FILE_LOGGER_PATH"] = str(attempt / METRICS_FILE)
+        os.environ["TENSORBOARD_DIR"] = str(attempt / TENSORBOARD_FOLDER)
         phases.write_to(str(attempt / PHASES_FILE))
         load_monitor.write_to(str(attempt / RANK_LOAD_FILE))
         self._on_every_rank(partial(workers.write_loads_to, path=str(attempt / RANK_LOAD_FILE)))

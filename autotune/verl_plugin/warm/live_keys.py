@@ -95,6 +95,8 @@ _DATA = (
     "trainer.test_freq",
     "trainer.default_local_dir",
     "trainer.experiment_name",
+    # Only names what a trace backend records; one session's traces all stand under its first candidate.
+    "actor_rollout_ref.rollout.trace.experiment_name",
 )
 ENGINE_KEYS = (
     # Read when vLLM's servers start (workers/rollout/vllm_rollout/vllm_async_server.py:277-480).

@@ -20,6 +20,7 @@ CONFIG_FILE = "config.yaml"
 METRICS_FILE = "metrics.jsonl"
 PHASES_FILE = "phases.jsonl"
 RANK_LOAD_FILE = "rank_load.jsonl"
+TENSORBOARD_FOLDER = "tensorboard"
 
 
 @dataclass(frozen=True)
