@@ -10,11 +10,13 @@ from typing import Any, Optional
 
 import typer
 
+from autotune.cli.delivery import delivering
 from autotune.cli.live import watching
 from autotune.cli.printing import print_results
 from autotune.controller.assembly import check_configuration, open_preparer, open_services
 from autotune.controller.ladder_run import run_ladder
 from autotune.controller.loop import Controller
+from autotune.controller.notices import end_is_told
 from autotune.errors import Fault, JobFileError
 from autotune.export.provenance import gather_provenance
 from autotune.job.loading import load_job
@@ -39,7 +41,9 @@ def run(
         return
     with (
         watching(quiet=quiet or as_json) as watcher,
-        open_services(job, stages, watcher) as (services, controller),
+        delivering(job, watcher.say) as messenger,
+        open_services(job, stages, watcher, messenger) as (services, controller),
+        end_is_told(services),
     ):
         _stop_on_signals(controller)
         services.store.set_provenance(_provenance(job))

@@ -13,6 +13,7 @@ from autotune import __version__
 from autotune.clock import SystemClock
 from autotune.controller.ladder_run import carried_overrides, stage_space
 from autotune.controller.loop import Controller
+from autotune.controller.notices import Notifier
 from autotune.controller.progress import Watcher
 from autotune.controller.services import Services
 from autotune.errors import Fault, InputFileError, ResourceError, VerlConfigError
@@ -48,7 +49,7 @@ def open_preparer(job: Job) -> Iterator[Preparer]:
 
 @contextmanager
 def open_services(
-    job: Job, stages: Sequence[StageName], watcher: Watcher
+    job: Job, stages: Sequence[StageName], watcher: Watcher, notifier: Notifier
 ) -> Iterator[tuple[Services, Controller]]:
     """The job's services for climbing `stages`, held by this process alone.
 
@@ -85,6 +86,7 @@ def open_services(
             paths=paths,
             clock=clock,
             watcher=watcher,
+            notifier=notifier,
         )
         yield services, Controller(job, store=store, launcher=launcher, clock=clock, watcher=watcher)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from autotune.controller.flight import Flight, curve
 from autotune.controller.memory import MemoryForecasts
+from autotune.controller.notices import stage_notice
 from autotune.controller.services import Services
 from autotune.controller.stored_events import store_events
 from autotune.controller.wording import outcome_line, users_fault
@@ -332,6 +333,7 @@ class StageClimb:
         )
         self._services.store.end_stage(result, self._services.clock.utc_now())
         self._services.watcher.say(f"{self.stage.value}: {result.statement}")
+        self._services.notifier.tell(stage_notice(self._services.job, result))
         return result
 
     def _section_in(self, job: Job) -> StageSection:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from autotune.controller.climb import StageClimb
 from autotune.controller.flight import Flight
 from autotune.controller.loop import Controller
+from autotune.controller.notices import finish_notice
 from autotune.controller.resume import restore
 from autotune.controller.services import Services
 from autotune.job.model import FinishStage, Job, StageSection
@@ -119,6 +120,7 @@ class FinishClimb(StageClimb):
         verdict = finish.final_verdict(self.view())
         self._services.store.end_finish(verdict, self._services.clock.utc_now())
         self._services.watcher.say(f"finish: {verdict.statement}")
+        self._services.notifier.tell(finish_notice(self._services.job, verdict))
         return verdict
 
     def _section_in(self, job: Job) -> StageSection:

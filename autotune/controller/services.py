@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.clock import Clock
+from autotune.controller.notices import Notifier, SilentNotifier
 from autotune.controller.progress import Watcher
 from autotune.job.model import Job
 from autotune.job.paths import JobPaths
@@ -24,3 +25,4 @@ class Services:
     paths: JobPaths
     clock: Clock
     watcher: Watcher
+    notifier: Notifier = field(default_factory=SilentNotifier)

@@ -24,8 +24,8 @@ class MirrorSection(Section):
 
 
 NoticeEvent = Literal["stage_end", "stop", "finish"]
-WEBHOOK = r"https?://[^\s/@]+(/\S*)?|\$\{?[A-Za-z_][A-Za-z0-9_]*\}?"
-"""A URL, or the environment variable that holds one."""
+WEBHOOK_URL = r"https?://[^\s/@]+(/\S*)?"
+_WEBHOOK = rf"{WEBHOOK_URL}|\$\{{?[A-Za-z_][A-Za-z0-9_]*\}}?"
 
 
 class NotifySection(Section):
@@ -44,7 +44,7 @@ class NotifySection(Section):
     @field_validator("webhook")
     @classmethod
     def _webhook_is_a_url(cls, webhook: SecretStr | None) -> SecretStr | None:
-        if webhook is not None and re.fullmatch(WEBHOOK, webhook.get_secret_value()) is None:
+        if webhook is not None and not re.fullmatch(_WEBHOOK, webhook.get_secret_value()):
             raise refused(
                 found="something else (not shown, since it may be a secret)",
                 allowed="http(s)://HOST/..., or $NAME of the environment variable that holds such a URL",

@@ -117,6 +117,11 @@ class JobPaths:
         """Folder of exported configurations."""
         return self.root / "exports"
 
+    @property
+    def notices(self) -> Path:
+        """Who was told of what, one JSON line a delivery."""
+        return self.root / "notices.jsonl"
+
     def config(self, stage: StageName, trial_number: int) -> Path:
         """Resolved configuration of a trial, whether or not it was ever launched."""
         return self.root / "configs" / f"{stage.value}-{trial_number}.yaml"
