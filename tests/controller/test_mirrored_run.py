@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from autotune.controller.assembly import check_mirror
 from autotune.controller.ladder_run import run_ladder
+from autotune.errors import ResourceError
 from autotune.records import StageName
-from tests.controller.conftest import configuration, job_of, value_of
+from tests.controller.conftest import AgreeableValidator, configuration, job_of, value_of
 
 STAGES = (StageName.SURVIVE, StageName.SPEED)
 
@@ -43,3 +47,23 @@ def test_what_is_handed_on_and_exported_has_none_of_it(rig: Any, tmp_path: Any) 
         flat = one.services.preparer.resolve(results[StageName.SURVIVE].overrides).flat
     assert (flat["trainer.logger"], flat["trainer.project_name"]) == (["wandb"], "users")
     assert flat["trainer.experiment_name"] == "gsm8k"
+
+
+class Lacking(AgreeableValidator):
+    """An environment without MLflow."""
+
+    def missing_loggers(self, names: Any) -> dict[str, str]:
+        return {name: "not installed" for name in names if name == "mlflow"}
+
+
+def test_a_logger_that_is_not_there_is_refused_before_anything_starts(rig: Any, tmp_path: Any) -> None:
+    job = job_of(tmp_path / "results", mirror={"loggers": ["tensorboard", "mlflow"]})
+    with rig(job=job, validator=Lacking()) as one, pytest.raises(ResourceError) as caught:
+        check_mirror(job, one.services.preparer)
+    (fault,) = caught.value.faults
+    assert (fault.key, fault.found) == ("mirror.loggers", "mlflow: not installed")
+
+
+def test_a_job_without_mirrors_asks_nobody(rig: Any, tmp_path: Any) -> None:
+    with rig() as one:
+        check_mirror(one.services.job, one.services.preparer)  # the played validator cannot answer
