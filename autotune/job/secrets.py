@@ -8,7 +8,9 @@ from collections.abc import Mapping
 WITHHELD = "(withheld)"
 """Stands where a secret's value would."""
 
-_SECRET_NAME = re.compile(r"(^|_)([A-Z0-9]*KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD)(_|$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(^|_)([A-Z0-9]*(KEYS?|TOKEN|SECRETS?|PASSWD|PASSWORD|WEBHOOK)|PASS)(_|$)", re.IGNORECASE
+)
 _CREDENTIALS_IN_URL = re.compile(r"://[^/\s@]+@")
 
 

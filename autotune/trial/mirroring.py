@@ -59,6 +59,7 @@ def tracker_defaults(mirrors: Collection[str], job_folder: Path) -> dict[str, st
     defaults: dict[str, str] = {}
     if "wandb" in mirrors:
         defaults["WANDB_DIR"] = str(job_folder)
+        defaults["WANDB_INIT_TIMEOUT"] = "30"  # its own 90 s would be paid by each trial without a network
     if "mlflow" in mirrors:
         defaults["MLFLOW_TRACKING_URI"] = f"sqlite:///{job_folder}/mlflow.db"
         # It sends each step's metrics while the trial waits; its own defaults are 120 s, seven times.

@@ -25,7 +25,7 @@ CLOSE_S = 15.0
 _UPLOADS_AT_END = frozenset({"wandb"})
 """Those whose `finish` waits for a server, for as long as it is away. MLflow's has to stay in its thread."""
 _given_up: set[str] = set()
-"""Those that did not come to an end in this process; a further run there would wait for the last one."""
+"""Those that this process waited for in vain, to open or to close; the next run would wait again."""
 
 
 def turn_on(names: Sequence[str]) -> None:
@@ -38,7 +38,9 @@ def turn_on(names: Sequence[str]) -> None:
     after_import(TRACKING_MODULE, patch)
 
 
-def opening_one_by_one(construct: Callable[..., None], names: Sequence[str]) -> Callable[..., None]:
+def opening_one_by_one(
+    construct: Callable[..., None], names: Sequence[str], now_s: Callable[[], float] = time.monotonic
+) -> Callable[..., None]:
     """Wraps `Tracking.__init__`: what it was asked for, with the mirrors last and each on its own."""
 
     @wraps(construct)
@@ -56,11 +58,14 @@ def opening_one_by_one(construct: Callable[..., None], names: Sequence[str]) -> 
                 continue
             part = object.__new__(type(self))
             part.logger = {}
+            began_s = now_s()
             try:
                 construct(part, project_name, experiment_name, [name], config)
                 self.logger.update({key: Mirror(key, backend) for key, backend in part.logger.items()})
             except Exception as error:
                 say(name, f"it could not be opened: {type(error).__name__}: {error}")
+                if now_s() - began_s > SLOW_S:
+                    _given_up.add(name)
             # The part has a `__del__` that closes what it holds.
             part.logger, part._finished = {}, True
 

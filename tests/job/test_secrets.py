@@ -15,6 +15,8 @@ SPACE = {"name": "s", "parameters": {"x": {"kind": "categorical", "choices": [1]
         ("AWS_ACCESS_KEY_ID", "k"),
         ("HF_TOKEN", "k"),
         ("apikey", "k"),
+        ("DBPASSWORD", "k"),
+        ("SLACK_WEBHOOK", "k"),
         ("MLFLOW_TRACKING_PASSWORD", "k"),
         ("MLFLOW_TRACKING_URI", "https://me:word@mlflow.example.org"),
         ("ANYTHING", WITHHELD),
@@ -32,6 +34,7 @@ def test_keys_tokens_passwords_and_urls_that_carry_them_are_secrets(name, value)
         ("MLFLOW_TRACKING_URI", "http://mlflow.example.org:5000/a@b"),
         ("NCCL_DEBUG", "INFO"),
         ("KEYBOARD", "de"),
+        ("CUDA_BYPASS", "1"),
     ],
 )
 def test_other_variables_are_not(name, value):

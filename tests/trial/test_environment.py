@@ -104,7 +104,7 @@ def test_mirrored_trials_write_beside_the_job_and_never_into_one_run():
     assert made["AUTOTUNE_MIRRORS"] == "tensorboard,wandb,mlflow"
     assert made["TENSORBOARD_DIR"] == "/r/j/attempts/speed-3-0/tensorboard"
     assert (made["WANDB_DIR"], made["MLFLOW_TRACKING_URI"]) == ("/r/j", "sqlite:////r/j/mlflow.db")
-    assert made["WANDB_API_KEY"] == "k"
+    assert (made["WANDB_API_KEY"], made["WANDB_INIT_TIMEOUT"]) == ("k", "30")
     assert {"WANDB_RUN_ID", "MLFLOW_RUN_ID"}.isdisjoint(made)
 
 

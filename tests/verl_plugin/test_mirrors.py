@@ -84,6 +84,18 @@ def test_one_that_cannot_be_opened_is_said_and_left_out(monkeypatch, capsys):
     )
 
 
+def test_one_that_was_waited_for_in_vain_is_not_tried_again(monkeypatch, capsys):
+    monkeypatch.setattr(mirrors, "_given_up", set())
+    module = tracking_module(monkeypatch, "wandb")
+    times = iter([0.0, 30.0])
+    module.Tracking.__init__ = mirrors.opening_one_by_one(
+        module.Tracking.__init__, ["wandb"], now_s=lambda: next(times)
+    )
+    for _ in range(2):
+        assert list(module.Tracking("p", "e", ["console", "wandb"]).logger) == ["console"]
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
 def test_the_trials_own_loggers_still_fail_aloud(monkeypatch):
     module = tracking_module(monkeypatch, "file")
     mirrors.turn_on(["wandb"])
