@@ -86,3 +86,24 @@ def test_out_of_memory_ends_the_session_and_leaves_nothing(came: Came) -> None:
     assert failure is not None
     assert (failure.kind, failure.phase) == ("oom_gpu_log_prob", "old_log_prob")
     assert "allocate memory" in failure.line
+
+
+@pytest.mark.parametrize("name", list(CANDIDATES))
+def test_each_is_a_run_of_its_own_in_the_users_tracker(came: Came, name: str) -> None:
+    """TensorBoard's own reader finds the rows that the trial was read from, and no other candidate's."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    attempted = came[name]
+    mirrored = EventAccumulator(str(attempted.paths.tensorboard)).Reload()
+    rows = {row.step: row.values["perf/total_num_tokens"] for row in attempted.rows}
+    if not rows:
+        assert mirrored.Tags()["scalars"] == []
+        return
+    scalars = mirrored.Scalars("perf/total_num_tokens")
+    assert {scalar.step: scalar.value for scalar in scalars} == pytest.approx(rows)
+    assert len(scalars) == len(rows)
+
+
+def test_no_tracker_was_left_out(came: Came) -> None:
+    for attempted in came.values():
+        assert "autotune mirror" not in attempted.paths.console.read_text(errors="replace")

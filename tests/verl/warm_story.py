@@ -66,7 +66,9 @@ def serve_all(folder: Path, tiny: Path) -> dict[str, Attempted]:
     limits = {"kl_limit": 0.05, "kl_steps": 2}
     unpaid = folder / "unpaid"
     reward = write_reward(folder, REWARD.format(flag=str(unpaid)))
-    job = load_job(tiny_job(folder, tiny, reward, resources={"warm_sessions": True}, guards=limits))
+    mirror = {"loggers": ["tensorboard"], "project": "mirrored"}
+    resources = {"warm_sessions": True}
+    job = load_job(tiny_job(folder, tiny, reward, resources=resources, guards=limits, mirror=mirror))
     launcher = RayLauncher(job.resources)
     stage = job.stage(StageName.SURVIVE)
     assert stage is not None
