@@ -12,7 +12,7 @@ import pytest
 from autotune.verl_plugin.tiny_job import make_tiny_job
 from tests.verl import stories
 from tests.verl.small_ladder import Climbed, climb
-from tests.verl.stories import Told, run, tiny_job, write_reward
+from tests.verl.stories import SECRET, Told, run, tiny_job, write_reward
 from tests.verl.warm_story import Attempted, serve_all
 
 Story = Callable[[Path, Path], Told]
@@ -25,7 +25,12 @@ def silent_hang(folder: Path, tiny: Path) -> Told:
 
 
 def raising_reward(folder: Path, tiny: Path) -> Told:
-    return run(tiny_job(folder, tiny, write_reward(folder, "raise KeyError('no such answer')")))
+    # The message is the expected one only where the job's secret has reached verl's reward worker.
+    known = "__import__('os').environ.get('SOME_API_KEY') is not None"
+    reward = write_reward(folder, f"raise KeyError('no such answer' if {known} else 'no key')")
+    notify = {"command": ["sh", "-c", f"cat > {folder}/told.json"], "events": ["stop"]}
+    secret = {"environment": {"SOME_API_KEY": SECRET}}
+    return run(tiny_job(folder, tiny, reward, notify=notify, verl=secret))
 
 
 def wall_limit(folder: Path, tiny: Path) -> Told:

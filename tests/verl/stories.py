@@ -30,6 +30,8 @@ LOG_PROB = ROLLOUT + "log_prob_micro_batch_size_per_gpu"
 REFERENCE = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu"
 FITS = {MICRO_BATCH: 8, LOG_PROB: 8, REFERENCE: 8, ROLLOUT + "max_num_seqs": 64}
 COMMAND_LIMIT_S = 1500.0
+SECRET = "not-to-be-written"
+"""Value of a variable in a story's job file."""
 
 
 @dataclass(frozen=True)

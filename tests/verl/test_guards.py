@@ -6,12 +6,13 @@ rewards that are not finite, and out of memory in the log-prob pass of the warm 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
 from autotune.records import FailureGroup, GuardStop, Outcome
-from tests.verl.stories import Told
+from tests.verl.stories import SECRET, Told
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
 
@@ -62,3 +63,17 @@ def test_raising_reward_stops_the_study_with_one_message(told: Tell) -> None:
     assert story.exit_code == 2
     assert "no such answer" in story.output
     _nothing_left(story)
+
+
+def test_a_stop_is_told_to_the_jobs_command(told: Tell) -> None:
+    notice = json.loads((told("raising_reward").folder / "told.json").read_text())
+    assert (notice["event"], notice["outcome"], notice["exit_code"]) == ("stop", "user code", 2)
+    assert "no such answer" in notice["statement"]
+
+
+def test_a_secret_reaches_verl_and_is_written_nowhere(told: Tell) -> None:
+    story = told("raising_reward")
+    results = [path for path in (story.folder / "results").rglob("*") if path.is_file()]
+    assert len(results) > 5
+    assert [path for path in results if SECRET.encode() in path.read_bytes()] == []
+    assert SECRET not in story.output
