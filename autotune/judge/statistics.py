@@ -136,4 +136,5 @@ def scatter_ratio(degrees: int, other_degrees: int) -> float:
         return math.inf
     middle = (1.0 - own) * (1.0 - other)
     root = math.sqrt(middle**2 - curvature * ((1.0 - own) ** 2 - z_squared * own))
-    return ((middle + root) / curvature) ** 1.5
+    ratio: float = ((middle + root) / curvature) ** 1.5
+    return ratio

@@ -81,7 +81,9 @@ def test_a_guard_ends_the_candidate_and_leaves_the_session_usable(
 
 def test_out_of_memory_ends_the_session_and_leaves_nothing(came: Came) -> None:
     end = came["too large"].end
-    assert (end.exit_code, end.session_over, end.left_behind) == (1, True, ())
+    # By itself, or by the guard that waits for it in vain on a busy machine.
+    assert end.exit_code != 0
+    assert (end.session_over, end.left_behind) == (True, ())
     failure = came["too large"].verdict.failure
     assert failure is not None
     assert (failure.kind, failure.phase) == ("oom_gpu_log_prob", "old_log_prob")

@@ -15,5 +15,6 @@ def test_the_grammar_sees_single_bytes_at_the_same_places(source):
 
 
 def test_words_beyond_ascii_come_back_as_they_were_written():
-    script = parse("trainer.project_name='é模型' \U0006f672=1\n# später\n")
-    assert script.text(script.root) == "trainer.project_name='é模型' \U0006f672=1\n# später\n"
+    written = "trainer.project_name='\u00e9\u6a21' \U0006f672=1\n# sp\u00e4ter\n"
+    script = parse(written)
+    assert script.text(script.root) == written
