@@ -29,6 +29,7 @@ from autotune.job.model import VerlSection
 from autotune.records import Value
 from autotune.verl_config import tree as trees
 from autotune.verl_config.free_form import is_free_form
+from autotune.verl_config.parsing import parse_each_text_once
 from autotune.verl_config.rendering import hydra_value
 from autotune.verl_config.substitution import read_names, stands_alone, substituted
 
@@ -213,6 +214,7 @@ def _lay_over(defaults: _Defaults, values: Mapping[str, Value], plus: set[str]) 
 @lru_cache(maxsize=16)
 def _defaults(folder: Path, name: str, selections: tuple[str, ...]) -> _Defaults:
     _check_primary(folder, name)
+    parse_each_text_once()
     arguments = [*selections, *_search_path(folder, name, selections)]
     with _HYDRA_LOCK:
         outer = GlobalHydra.instance().hydra
