@@ -1,20 +1,20 @@
 """The sampler's next candidate, as a pure function of the study's history.
 
-The proposal is made in a copy of the study that lives in memory and is thrown away. So a proposal
-that was tried before can be declined without leaving a trial behind, and the random state follows
-from (seed, number) alone: a resumed study proposes what the uninterrupted one would have.
+The proposal is made in a study that lives in memory, looks at the given trials and is thrown away. So a
+proposal that was tried before can be declined without leaving a trial behind, and the random state
+follows from (seed, number) alone: a resumed study proposes what the uninterrupted one would have.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 
 import optuna
 from optuna.distributions import CategoricalDistribution, IntDistribution
+from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from autotune.job.space_resolution import ResolvedParameter, ResolvedSpace
@@ -25,9 +25,6 @@ from autotune.search.points import point_key
 
 _STARTUP_TRIALS = 5
 """Told trials before TPE's model is trusted; Optuna's default of 10 would be most of a short stage."""
-_RECALLED = 100
-_RECALLED_BEST = 25
-"""Of TPE's own `default_gamma`: it never takes more trials than these for good ones."""
 _LARGEST_GRID = 4096
 """Points of a space that is looked through for what is untried, rather than drawn from."""
 _DECLINES = 20
@@ -40,7 +37,7 @@ def propose(
     """The next point of `space` that is not in `tried`; None when nothing untried was found.
 
     Args:
-        history: The study's trials, running ones included (they repel, see TPE's constant liar).
+        history: The trials to learn from, in the order of their numbers; see `Recall`.
         space: The stage's space.
         tried: Parameter values of every trial so far, whether asked by the sampler or not.
         seed: Of this one proposal.
@@ -50,9 +47,7 @@ def propose(
         sampler = optuna.samplers.TPESampler(
             seed=seed, n_startup_trials=_STARTUP_TRIALS, multivariate=True, group=True
         )
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        # A waiting trial (enqueued in the dashboard) would be what `ask` returns.
-        study.add_trials(recalled(history))
+        study = optuna.create_study(storage=_AfterHistory(history), direction="maximize", sampler=sampler)
         for _ in range(_DECLINES):
             trial = study.ask()
             params = _sampled(trial, space)
@@ -62,20 +57,20 @@ def propose(
     return _untried_at_random(space, tried, random.Random(seed))
 
 
-def recalled(history: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """The trials that the sampler's model is made of: the best ones and the latest, in their order.
+class _AfterHistory(InMemoryStorage):
+    """Shows the given trials before its own. None is copied, for no sampler changes what it looks at."""
 
-    TPE models at most 25 good trials, and what the others do for it is to say where not to look: more
-    of them cost time on each proposal and change nothing that noise would not.
-    """
-    known = [trial for trial in history if trial.state != TrialState.WAITING]
-    if len(known) <= _RECALLED:
-        return known
-    older, latest = known[: -_RECALLED + _RECALLED_BEST], known[-_RECALLED + _RECALLED_BEST :]
-    complete = [trial for trial in older if trial.state == TrialState.COMPLETE and trial.value is not None]
-    fit = [trial for trial in complete if all(value <= 0.0 for value in trial.constraints.values())]
-    best = heapq.nlargest(_RECALLED_BEST, fit, key=lambda trial: trial.value or 0.0)
-    return [*sorted(best, key=lambda trial: trial.number), *latest]
+    def __init__(self, history: Sequence[FrozenTrial]) -> None:
+        super().__init__()
+        # A waiting trial (enqueued in the dashboard) would be what `ask` returns.
+        self._history = [trial for trial in history if trial.state != TrialState.WAITING]
+
+    def get_all_trials(
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
+    ) -> list[FrozenTrial]:
+        """The trials in one of `states`."""
+        before = [trial for trial in self._history if states is None or trial.state in states]
+        return [*before, *super().get_all_trials(study_id, deepcopy, states)]
 
 
 def _sampled(trial: Trial, space: ResolvedSpace) -> dict[str, Value]:

@@ -1,19 +1,21 @@
-"""One stage's Optuna study: ask, report, tell. The only file that writes Optuna's tables.
+"""One stage's Optuna study: ask, report, tell. Only here are Optuna's tables written, by `trial_rows.py`.
 
 Only the controller's thread may use it; trials never open the database.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import optuna
+from optuna.distributions import BaseDistribution, check_distribution_compatibility
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
-from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
-from optuna_dashboard import save_note
+from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
@@ -22,7 +24,9 @@ from autotune.job.space_resolution import ResolvedSpace
 from autotune.records import Candidate, Overrides, StageName
 from autotune.search.distributions import distribution, to_choice
 from autotune.search.proposals import propose
+from autotune.search.recall import Recall
 from autotune.search.telling import Telling
+from autotune.search.trial_rows import TrialRows
 
 _STATES: Mapping[str, TrialState] = {
     "complete": TrialState.COMPLETE,
@@ -76,10 +80,21 @@ def study_name(job_name: str, stage: StageName) -> str:
     return f"{job_name} {list(StageName).index(stage) + 1} {stage.value}"
 
 
+@dataclass
+class _OpenTrial:
+    """A trial that was asked for and not told."""
+
+    trial: FrozenTrial
+    curve: dict[int, float]
+    """What was reported, by step."""
+
+
 class StageStudy:
     """Asks for candidates and tells what became of them.
 
     asked (RUNNING) -> reported per step -> told (COMPLETE | PRUNED | FAIL), once.
+
+    The study's trials are read when it is opened: since then all there is to know came through here.
     """
 
     def __init__(
@@ -87,7 +102,7 @@ class StageStudy:
     ) -> None:
         self._space = space
         self._seed = seed
-        self._study = optuna.create_study(
+        study = optuna.create_study(
             storage=storage,
             study_name=study_name(job_name, stage),
             direction="maximize",
@@ -95,14 +110,20 @@ class StageStudy:
             # Proposals come from `propose`; the study's own sampler is never asked.
             sampler=optuna.samplers.RandomSampler(seed=seed),
         )
-        self._storage = self._study._storage
-        self._reported: dict[int, set[int]] = {}
-        """Steps by trial number, of the trials that this process knows: to read a trial is dear."""
+        self._rows = TrialRows(storage, study._study_id)
+        self._shapes = {parameter.key: distribution(parameter) for parameter in space.parameters}
+        self._recall = Recall()
+        self._open: dict[int, _OpenTrial] = {}
+        self._next_number = 0
+        self._stored_shapes: dict[str, BaseDistribution] = {}
+        for trial in study.get_trials(deepcopy=False):
+            self._know(trial)
+            self._stored_shapes.update(trial.distributions)
 
     def sampled(self, tried: Sequence[Overrides]) -> Candidate | None:
         """The sampler's next candidate; None when the space holds nothing untried."""
-        history = self._study.get_trials(deepcopy=False)
-        params = propose(history, self._space, tried, self._seed * 10_007 + len(history))
+        seed = self._seed * 10_007 + self._next_number
+        params = propose(self._recall.trials(), self._space, tried, seed)
         return None if params is None else Candidate(params=params, origin="sampler")
 
     def ask(self, candidate: Candidate) -> int:
@@ -111,65 +132,72 @@ class StageStudy:
         One insert of a RUNNING trial with all its values: enqueue, ask and suggest would leave a
         waiting or half-filled trial to the next ask when a crash comes between them.
         """
-        known = {parameter.key: parameter for parameter in self._space.active(candidate.params)}
+        known = {parameter.key for parameter in self._space.active(candidate.params)}
         params = {key: to_choice(value) for key, value in candidate.params.items() if key in known}
+        for key in params:
+            if key in self._stored_shapes:
+                check_distribution_compatibility(self._stored_shapes[key], self._shapes[key])
         trial = create_trial(
             state=TrialState.RUNNING,
             params=params,
-            distributions={key: distribution(known[key]) for key in params},
+            distributions={key: self._shapes[key] for key in params},
             user_attrs=_proposal(candidate),
         )
-        # What Study.add_trial does, but for the number, which it keeps to itself.
-        trial_id = self._storage.create_new_trial(self._study._study_id, template_trial=trial)
-        number = self._storage.get_trial_number_from_id(trial_id)
-        self._reported[number] = set()
-        return number
+        trial._trial_id, trial.number = self._rows.asked(trial)
+        self._know(trial)
+        return trial.number
 
     def report(self, number: int, step: int, value: float) -> None:
         """One intermediate value, for the dashboard's curves; what a retry measures again is left out."""
-        if number not in self._reported:
-            self._reported[number] = set(self._frozen(number).intermediate_values)
-        if step not in self._reported[number]:
-            self._storage.set_trial_intermediate_value(self._trial_id(number), step, value)
-            self._reported[number].add(step)
+        known = self._open[number]
+        if step not in known.curve:
+            self._rows.reported(known.trial._trial_id, step, value)
+            known.curve[step] = value
 
     def tell(self, number: int, telling: Telling) -> None:
-        """Ends the trial; constraints and attributes are written before the state.
-
-        What an interrupted `tell` has already written stays; constraints are written once only.
-        """
-        trial = self._open_trial(number)
-        written = trial._cached_frozen_trial
-        for name, violation in telling.constraints.items():
-            if name not in written.constraints:
-                trial.set_constraint(name, violation)
-        for name, value in telling.attributes.items():
-            if name not in written.user_attrs or written.user_attrs[name] != value:
-                self._storage.set_trial_user_attr(written._trial_id, name, value)
-        if telling.note:
-            save_note(trial, telling.note)
-        self._study.tell(number, telling.value, state=_STATES[telling.state])
-        self._reported.pop(number, None)
+        """Ends the trial, in one transaction; what an interrupted `tell` has left is written over."""
+        known = self._open[number]
+        told = create_trial(
+            state=_STATES[telling.state],
+            value=_last(known.curve) if telling.state == "pruned" else telling.value,
+            params=known.trial.params,
+            distributions=known.trial.distributions,
+            intermediate_values=known.curve,
+            constraints=dict(telling.constraints),
+        )
+        told._trial_id, told.number = known.trial._trial_id, number
+        self._rows.told(
+            told._trial_id,
+            told.state,
+            told.value,
+            system_attributes=told.system_attrs,
+            user_attributes=telling.attributes,
+            note=telling.note,
+        )
+        self._know(told)
 
     def running(self) -> list[int]:
         """Numbers of trials that were asked for and not told."""
-        return [
-            trial.number for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        ]
+        return [number for number, known in self._open.items() if known.trial.state == TrialState.RUNNING]
 
     def is_told(self, number: int) -> bool:
         """Whether the trial is over for Optuna."""
-        return self._frozen(number).state.is_finished()
+        return number < self._next_number and number not in self._open
 
-    def _frozen(self, number: int) -> FrozenTrial:
-        """One trial by its number: the whole study would be read anew, however long it is."""
-        return self._storage.get_trial(self._trial_id(number))
+    def _know(self, trial: FrozenTrial) -> None:
+        self._next_number = max(self._next_number, trial.number + 1)
+        if trial.state != TrialState.WAITING:  # enqueued in the dashboard: nobody's proposal
+            self._recall.know(trial)
+        if trial.state.is_finished():
+            self._open.pop(trial.number, None)
+        else:
+            self._open[trial.number] = _OpenTrial(trial, dict(trial.intermediate_values))
 
-    def _trial_id(self, number: int) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number)
 
-    def _open_trial(self, number: int) -> Trial:
-        return Trial(self._study, self._trial_id(number))
+def _last(curve: Mapping[int, float]) -> float | None:
+    """The value of the latest step, which stands for a pruned trial's; None where that is no number."""
+    value = curve[max(curve)] if curve else math.nan
+    return None if math.isnan(value) else value
 
 
 def _proposal(candidate: Candidate) -> dict[str, str]:

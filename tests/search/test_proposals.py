@@ -8,7 +8,8 @@ from optuna.trial import TrialState, create_trial
 
 from autotune.search.distributions import distribution, to_choice
 from autotune.search.moves import is_among
-from autotune.search.proposals import propose, recalled
+from autotune.search.proposals import propose
+from autotune.search.recall import Recall
 from tests.search.builders import (
     BUDGET,
     DYNAMIC,
@@ -147,6 +148,13 @@ def best_feasible():
     return max(tokens_per_s(point) for point in points if peak_frac(point) <= 0.8)
 
 
+def recalled(trials):
+    recall = Recall()
+    for trial in trials:
+        recall.know(trial)
+    return recall.trials()
+
+
 def test_a_long_history_is_recalled_by_its_best_and_its_latest():
     where = space(real("share", 0.0, 1.0))
     shares = [i / 1000 for i in range(500)]
@@ -159,7 +167,7 @@ def test_a_long_history_is_recalled_by_its_best_and_its_latest():
         )
         for i, share in enumerate(shares)
     ]
-    kept = recalled(numbered([*trials, create_trial(state=TrialState.WAITING)]))
+    kept = recalled(numbered(trials))
     assert len(kept) == 100
     assert [t.number for t in kept] == sorted(t.number for t in kept)
     assert {3, 499} <= {t.number for t in kept}

@@ -139,7 +139,8 @@ def test_a_crash_in_the_middle_of_a_tell_is_told_again(url):
     before = opened(url)
     number = before.ask(candidate())
     telling = Telling(state="complete", value=1.0, constraints={"memory_rollout": -0.2}, note="once")
-    trial = before._open_trial(number)
+    study = optuna.load_study(study_name="tiny 1 survive", storage=url)
+    trial = optuna.trial.Trial(study, number + 1)
     trial.set_constraint("memory_rollout", -0.2)
     trial.set_user_attr("outcome", "completed")
     with warnings.catch_warnings():
@@ -184,3 +185,19 @@ def test_nothing_untried_is_none(url):
     study = opened(url, where)
     assert study.sampled([{"a": True}, {"a": False}]) is None
     assert study.sampled([{"a": True}]) == Candidate(params={"a": False}, origin="sampler")
+
+
+def test_a_pruned_trial_stands_where_its_last_step_did(url):
+    study = opened(url)
+    number = study.ask(candidate())
+    study.report(number, 2, 0.5)
+    study.report(number, 1, 0.25)
+    study.tell(number, Telling(state="pruned"))
+    assert trials(url)[0].value == 0.5
+
+
+def test_a_changed_space_is_refused(url):
+    opened(url).ask(candidate())
+    other = space(choice("sizes", [1, 2], [1, 2, 8], current=[1, 2]), *memory_space().parameters)
+    with pytest.raises(ValueError, match="dynamic value space"):
+        opened(url, other).ask(candidate())
