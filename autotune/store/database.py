@@ -64,6 +64,16 @@ class Database:
         with self._translated(), Session(self._writer) as session, session.begin():
             yield session
 
+    @contextmanager
+    def writing_rows(self) -> Iterator[Connection]:
+        """As `writing`, for what comes with every metric row: plain statements, no records.
+
+        Raises:
+            StoreError: the database refuses, with what to do about it.
+        """
+        with self._translated(), self._writer.begin() as connection:
+            yield connection
+
     def close(self) -> None:
         """Gives all connections back."""
         self.engine.dispose()

@@ -35,13 +35,18 @@ from autotune.store import rows
 from autotune.store.codec import to_text
 from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import check, claim
-from autotune.store.observations import write_events
+from autotune.store.observations import Observed, read_observed, write_events
 from autotune.store.reader import LIVE, StoreReader
 from autotune.store.tables import AttemptRow, FinishRow, ForecastRow, JobRow, StageResultRow, TrialRow
 
 
 class Store(StoreReader):
     """All that may be written; reading is `store/reader.py`."""
+
+    def __init__(self, database: Database, job_name: str) -> None:
+        super().__init__(database, job_name)
+        self._observed: dict[str, Observed] = {}
+        """By attempt, of those that live."""
 
     @classmethod
     def open(cls, url: str, *, job_name: str, job_hash: str, version: str) -> Store:
@@ -163,6 +168,7 @@ class Store(StoreReader):
                     last_seen_utc=at_utc,
                 )
             )
+        self._observed[attempt_id] = Observed(last_seen_utc=at_utc)
 
     def plan_finish(self, plan: FinishPlan, at_utc: datetime) -> None:
         """Stores what is settled before the finish's first run.
@@ -198,11 +204,18 @@ class Store(StoreReader):
         Raises:
             ValueError: no such attempt.
         """
-        with self._database.writing() as session:
-            attempt = rows.attempt_row(session, attempt_id)
-            if attempt.ended_utc is None:
-                attempt.last_seen_utc = max(attempt.last_seen_utc, at_utc)
-            write_events(session, attempt_id, events)
+        observed = self._observed.pop(attempt_id, None)  # put back once it is what the database has
+        with self._database.writing_rows() as connection:
+            observed = observed or read_observed(connection, attempt_id)
+            observed.last_seen_utc = max(observed.last_seen_utc, at_utc)
+            is_alive = connection.execute(
+                update(AttemptRow.__table__)
+                .where(AttemptRow.attempt_id == attempt_id, AttemptRow.ended_utc.is_(None))
+                .values(last_seen_utc=observed.last_seen_utc)
+            ).rowcount
+            write_events(connection, attempt_id, events, observed)
+        if is_alive:
+            self._observed[attempt_id] = observed
 
     # Outcome
 
@@ -218,6 +231,7 @@ class Store(StoreReader):
             attempt = rows.attempt_row(session, attempt_id)
             if attempt.state not in LIVE:
                 raise ValueError(f"attempt {attempt_id} cannot end: it is {attempt.state}")
+            self._observed.pop(attempt_id, None)
             attempt.state = (AttemptState.LOST if end.lost else AttemptState.ENDED).value
             attempt.ended_utc = at_utc
             attempt.device_s = device_s

@@ -13,6 +13,7 @@ from autotune.records import (
     Progress,
     StageName,
 )
+from autotune.store.store import Store
 
 ROWS = [
     MetricRow(step=1, at_s=21.0, values={"critic/rewards/mean": 0.25, "actor/grad_norm": None}),
@@ -102,3 +103,13 @@ def test_peaks_between_the_kept_samples_are_exact(store, clock, attempt, at_once
     assert max(one.used_gb for one in stored if one.phase == "rollout") == 71.5
     assert max(one.host_gb for one in stored if one.phase == "rollout") == 7.0
     assert sample(0.6, 20.0, phase="update_actor", host_gb=9.0) in stored
+
+
+def test_another_process_adds_only_what_is_new(store, url, clock, attempt):
+    early = [*MARKS[:1], ROWS[0], sample(0.0, 10.0), sample(3.0, 30.0)]
+    store.add_events(attempt, early, clock.utc_now())
+    with Store.open(url, job_name=store.job_name, job_hash="0123456789abcdef", version="0.1.0") as other:
+        other.add_events(attempt, [*early, *MARKS, *ROWS, sample(3.5, 40.0, host_gb=2.0)], clock.utc_now())
+        events = other.events(attempt)
+    assert len(events) == len(MARKS) + len(ROWS) + 3
+    assert sample(3.5, 40.0, host_gb=2.0) in events
