@@ -80,10 +80,7 @@ class StageClimb:
         self._study = study
         self._space = space
         self._carried = carried
-        self._first = first
-        self._views: dict[int, TrialView] = {}
-        self._view: StageView | None = None
-        """Made once for all that looks at the stage between two changes."""
+        self._view = StageView(stage=self.stage, section=self.section, space=space, first=first)
         self._move: tuple[StageView, Move] | None = None
         self._told = 0
         self._best_objective: float | None = None
@@ -100,14 +97,6 @@ class StageClimb:
 
     def view(self) -> StageView:
         """The stage as its strategy sees it."""
-        if self._view is None:
-            self._view = StageView(
-                stage=self.stage,
-                section=self.section,
-                space=self._space,
-                trials=tuple(self._views.values()),
-                first=self._first,
-            )
         return self._view
 
     def next_move(self) -> Move:
@@ -119,7 +108,7 @@ class StageClimb:
 
     def view_of(self, number: int) -> TrialView:
         """One trial as the strategy sees it."""
-        return self._views[number]
+        return self._view.trial(number)
 
     def best_objective(self) -> float | None:
         """The largest objective of a completed trial; None before there is one."""
@@ -157,18 +146,17 @@ class StageClimb:
         self.know(TrialView(number=number, candidate=candidate), overrides)
         self._services.watcher.say(f"{self.stage.value} #{number}: {candidate.origin}")
         self.launch(flight, AttemptRole.MEASURE)
-        return self._views[number].verdict is None
+        return self.view_of(number).verdict is None
 
     def know(self, view: TrialView, overrides: Overrides) -> None:
         """Takes a trial into the stage's view, from `start` or from the database, in order of numbers."""
-        before = self._views.get(view.number)
+        before = self._view.find(view.number)
         is_news = before is None or before.verdict is None
         self._told += is_news and view.verdict is not None and not view.is_rejected
         if view.is_complete and view.objective is not None:
             best = self._best_objective
             self._best_objective = view.objective if best is None else max(best, view.objective)
-        self._views[view.number] = view
-        self._view = None
+        self._view = self._view.with_trial(view)
         self._overrides[view.number] = overrides
 
     def leave_open(self, flight: Flight) -> None:
@@ -247,7 +235,7 @@ class StageClimb:
         if flight.role is not AttemptRole.MEASURE or rows == flight.rows_weighed:
             return None
         flight.rows_weighed = rows
-        return early_stop(self.view(), self._views[flight.number], flight.evidence, flight.steps)
+        return early_stop(self.view(), self.view_of(flight.number), flight.evidence, flight.steps)
 
     def settle(self, flight: Flight, end: AttemptEnd, *, stopped: str | None) -> None:
         """Judges an attempt that ended and does what follows from it."""
@@ -316,7 +304,7 @@ class StageClimb:
     def telling_of(self, view: TrialView) -> Telling:
         """What Optuna is to be told of an ended trial."""
         assert view.verdict is not None
-        expected = self._memory.expected_frac(view, self._views.values(), self._flat)
+        expected = self._memory.expected_frac(view, self._view.trials, self._flat)
         return telling(
             view.verdict,
             objective=view.objective,
@@ -361,7 +349,7 @@ class StageClimb:
             kls=curve(flight.rows, metric),
         )
         # The trial counts towards its own baseline, so that a repeat is compared with what it is.
-        stage_view = replace(self.view(), trials=tuple({**self._views, view.number: view}.values()))
+        stage_view = self.view().with_trial(view)
         accepted = acceptance.is_accepted(self.section, verdict, strategy.baseline(stage_view))
         return replace(view, accepted=accepted)
 

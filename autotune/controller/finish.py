@@ -20,7 +20,7 @@ from autotune.job.resolved_space import ResolvedSpace
 from autotune.judge.comparison import REWARD, SPEED
 from autotune.judge.run_figures import RunFigures, run_figures
 from autotune.ladder import finish
-from autotune.ladder.view import StageView, TrialView
+from autotune.ladder.view import TrialView
 from autotune.records import (
     Arm,
     AttemptRole,
@@ -104,12 +104,7 @@ class FinishClimb(StageClimb):
         )
         self._own_flat = _flat(services, {})
         super().__init__(services, StageName.FINISH, study=self.study, space=_NO_SPACE, carried={})
-
-    def view(self) -> StageView:
-        """The runs as the finish's strategy sees them, with the plan."""
-        if self._view is None:
-            self._view = replace(super().view(), plan=self.plan)
-        return self._view
+        self._view = replace(self._view, plan=plan)
 
     def know(self, view: TrialView, overrides: Overrides) -> None:
         """Takes a run into the view, with what it contributes to the comparison."""

@@ -55,8 +55,14 @@ def best_speed(view: StageView) -> early_end.BestSpeed | None:
     base = speed.baseline(view)
     if base is None or base.repeats < view.section.baseline_repeats:
         return None
-    fit = [t for t in view.trials if t.is_complete and t.objective is not None and _fits(view, t)]
-    best = max(fit, key=lambda trial: trial.objective or 0.0, default=None)
+    start: TrialView | None = None
+    best = view.folds.over(
+        view,
+        "early_end.best",
+        start,
+        lambda best, trial: _faster(view, best, trial),
+        key=view.section.peak_memory_frac,
+    )
     if best is None or best.objective is None:
         return None
     repeats = [t.verdict.figures for t in view.repeats if t.is_complete and t.verdict]
@@ -68,6 +74,12 @@ def best_speed(view: StageView) -> early_end.BestSpeed | None:
         step_noise_frac=max((f.tokens_per_s_noise_frac or 0.0 for f in repeats), default=0.0),
         step_noise_freedom=sum(max(f.steps - (f.warmup_steps or 0) - 1, 0) for f in repeats),
     )
+
+
+def _faster(view: StageView, best: TrialView | None, trial: TrialView) -> TrialView | None:
+    if not trial.is_complete or trial.objective is None or not _fits(view, trial):
+        return best
+    return trial if best is None or trial.objective > (best.objective or 0.0) else best
 
 
 def _fits(view: StageView, trial: TrialView) -> bool:

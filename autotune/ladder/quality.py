@@ -75,14 +75,21 @@ def _noise_frac(view: StageView) -> float:
 
 def _next_diagnosed(view: StageView) -> Candidate | None:
     """An untried move from one of the best two trials; while none has completed, a repair of the latest."""
-    complete = [trial for trial in view.ended if trial.is_complete and trial.objective is not None]
-    if not complete:
+    best = view.folds.over(view, "quality.best", (), _best_two)
+    if not best:
         return _next_repair(view)
-    for trial in sorted(complete, key=lambda t: t.objective or 0.0, reverse=True)[:2]:
+    for trial in best:
         found = untried(_diagnosed(view, trial), view.tried)
         if found is not None:
             return found
     return None
+
+
+def _best_two(best: tuple[TrialView, ...], trial: TrialView) -> tuple[TrialView, ...]:
+    """The best two completed trials, the better first; of equals the earlier."""
+    if not trial.is_complete or trial.objective is None:
+        return best
+    return tuple(sorted((*best, trial), key=lambda t: t.objective or 0.0, reverse=True)[:2])
 
 
 def _next_repair(view: StageView) -> Candidate | None:

@@ -57,7 +57,11 @@ def baseline(view: StageView) -> Baseline | None:
     The scatter of the reward is that of all repeats; all other figures are those of the repeat next to the
     median.
     """
-    repeats = _measured_repeats(view)
+    return view.folds.of("speed.baseline", view.repeats, _baseline)
+
+
+def _baseline(runs: Sequence[TrialView]) -> Baseline | None:
+    repeats = _measured(runs)
     if not repeats:
         return None
     speeds = [speed for speed, _ in repeats]
@@ -94,42 +98,65 @@ def incumbent(view: StageView, noise_frac: float) -> TrialView:
 
     From the survivor's median run on, each incumbent beat the one before it by more than the noise.
     """
-    repeats = _measured_repeats(view)
+    repeats = _measured(view.repeats)
     middle = statistics.median_low([speed for speed, _ in repeats])
     best = next(trial for speed, trial in repeats if speed == middle)
-    for trial in view.trials:
-        if not view.is_start(trial) and _beats(view, trial, best, noise_frac):
+    for trial in _records(view):
+        if _beats(view, trial, best, noise_frac):
             best = trial
     return best
+
+
+def _records(view: StageView) -> tuple[TrialView, ...]:
+    """Trials inside the memory limit that were faster than all before them, runs of the start left out.
+
+    No other beats an incumbent: what did not was at most so much faster than it as the noise allows.
+    """
+
+    def step(records: tuple[TrialView, ...], trial: TrialView) -> tuple[TrialView, ...]:
+        if view.is_start(trial) or not _is_fit(view, trial):
+            return records
+        is_faster = not records or (trial.objective or 0.0) > (records[-1].objective or 0.0)
+        return (*records, trial) if is_faster else records
+
+    key = (view.start_key, view.section.peak_memory_frac)
+    return view.folds.over(view, "speed.records", (), step, key=key)
 
 
 def _repeat_is_due(view: StageView) -> bool:
     """Whether so many other trials followed the latest run of the survivor that it has to run again."""
     assert isinstance(view.section, SpeedStage)
-    since = 0
-    for trial in reversed(view.trials):
-        if view.is_start(trial) and not trial.is_void:
-            break
-        since += not trial.is_void
+
+    def step(since: int, trial: TrialView) -> int:
+        if trial.is_void:
+            return since
+        return 0 if view.is_start(trial) else since + 1
+
+    since = view.folds.over(view, "speed.since", 0, step, key=view.start_key)
     return view.section.baseline_every is not None and since >= view.section.baseline_every
 
 
-def _measured_repeats(view: StageView) -> list[tuple[float, TrialView]]:
+def _measured(repeats: Sequence[TrialView]) -> list[tuple[float, TrialView]]:
     return [
         (t.objective, t)
-        for t in view.repeats
+        for t in repeats
         if t.is_complete and t.objective is not None and t.verdict is not None
     ]
 
 
 def _beats(view: StageView, trial: TrialView, other: TrialView, noise_frac: float) -> bool:
     """Whether `trial` is faster than `other` by more than the noise of both, inside the memory limit."""
+    if trial.objective is None or not _is_fit(view, trial):
+        return False
+    return other.objective is None or trial.objective > other.objective * (1.0 + CLEARLY * noise_frac)
+
+
+def _is_fit(view: StageView, trial: TrialView) -> bool:
+    """Whether `trial` measured its speed inside the memory limit."""
     if not trial.is_complete or trial.verdict is None or trial.objective is None:
         return False
     peak = trial.verdict.figures.peak_memory_frac
-    if peak is not None and peak > view.section.peak_memory_frac:
-        return False
-    return other.objective is None or trial.objective > other.objective * (1.0 + CLEARLY * noise_frac)
+    return peak is None or peak <= view.section.peak_memory_frac
 
 
 def _next_step(view: StageView, noise_frac: float) -> Candidate | None:
@@ -156,13 +183,17 @@ def _settled(view: StageView, noise_frac: float) -> list[Overrides]:
     Such a value is not tried again from each later incumbent, which would use up the stage; how
     parameters play together is the joint search's business.
     """
-    by_number = {trial.number: trial for trial in view.trials}
     settled: list[Overrides] = []
-    for trial in view.ended:
+    for trial in view.folds.over(view, "speed.single changes", (), _with_single_change):
         step = _ONE_CHANGE.match(trial.candidate.origin)
-        if step is None or trial.is_void:
+        if step is None:
             continue
-        start = by_number[int(step["start"])]
+        start = view.trial(int(step["start"]))
         loser = start if _beats(view, trial, start, noise_frac) else trial
         settled.append({step["key"]: loser.candidate.params[step["key"]]})
     return settled
+
+
+def _with_single_change(found: tuple[TrialView, ...], trial: TrialView) -> tuple[TrialView, ...]:
+    is_one = trial.verdict is not None and not trial.is_void and _ONE_CHANGE.match(trial.candidate.origin)
+    return (*found, trial) if is_one else found

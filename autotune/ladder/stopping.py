@@ -26,8 +26,6 @@ class History:
     """Sampled trials in a row, up to the latest, that brought no gain over the noise."""
     gains: tuple[float, ...]
     """Each rise of the best by more than the noise, relative to the best before it."""
-    trial_s: float | None
-    """Median time of a whole trial."""
 
 
 def why_to_stop(view: StageView, noise_frac: float) -> str | None:
@@ -44,30 +42,64 @@ def why_to_stop(view: StageView, noise_frac: float) -> str | None:
     if past.dry < section.patience:
         return None
     found = f"{past.dry} sampled trials in a row brought no gain over the noise (patience {section.patience})"
-    saved_s, trial_s = expected_saving_s(past, noise_frac, section.training_hours), past.trial_s
-    if saved_s is None or trial_s is None:
+    saved_s = expected_saving_s(past, noise_frac, section.training_hours)
+    cost_s = None if saved_s is None else trial_s(view)
+    if saved_s is None or cost_s is None:
         return found
-    if saved_s > trial_s:
+    if saved_s > cost_s:
         return None
-    return f"{found}; another one saves {saved_s:.0f} s of training on average and takes {trial_s:.0f} s"
+    return f"{found}; another one saves {saved_s:.0f} s of training on average and takes {cost_s:.0f} s"
 
 
 def history(view: StageView, noise_frac: float) -> History:
     """The stage's gains in the order of its trials' numbers."""
-    best: float | None = None
+    sampled, records = view.folds.over(
+        view,
+        "stopping.records",
+        (0, ()),
+        lambda state, trial: _with_record(view, state, trial),
+        key=view.section.peak_memory_frac,
+    )
     gains: list[float] = []
-    dry = 0
-    for trial in view.ended:
-        value = _value(view, trial)
-        if best is not None and value is not None and value - best > 2.0 * noise_frac * abs(best):
-            gains.append((value - best) / abs(best) if best else 0.0)
-            dry = 0
-        elif trial.candidate.origin == SAMPLER and not trial.is_void:
-            dry += 1
-        if value is not None and (best is None or value > best):
-            best = value
+    since = 0
+    for one in records:
+        best = one.best
+        if best is not None and one.value - best > 2.0 * noise_frac * abs(best):
+            gains.append((one.value - best) / abs(best) if best else 0.0)
+            since = one.sampled
+    return History(sampled - since, tuple(gains))
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A trial that was better than all before it."""
+
+    value: float
+    best: float | None
+    """Of those before it."""
+    sampled: int
+    """Sampled trials up to this one."""
+
+
+_Records = tuple[int, tuple[_Record, ...]]
+"""Sampled trials so far, and the records among all."""
+
+
+def _with_record(view: StageView, state: _Records, trial: TrialView) -> _Records:
+    if trial.verdict is None:
+        return state
+    sampled, records = state
+    sampled += trial.candidate.origin == SAMPLER and not trial.is_void
+    value, best = _value(view, trial), records[-1].value if records else None
+    if value is not None and (best is None or value > best):
+        records = (*records, _Record(value, best, sampled))
+    return sampled, records
+
+
+def trial_s(view: StageView) -> float | None:
+    """Median time of a whole trial; None before one has completed."""
     times_s = [s for s in (_whole_s(trial) for trial in view.ended) if s is not None]
-    return History(dry, tuple(gains), statistics.median(times_s) if times_s else None)
+    return statistics.median(times_s) if times_s else None
 
 
 def expected_saving_s(past: History, noise_frac: float, training_hours: float | None) -> float | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Union
 
@@ -11,6 +12,7 @@ from autotune.job.model import StageSection
 from autotune.job.space_resolution import ResolvedSpace
 from autotune.judge.drift import Drift
 from autotune.judge.run_figures import RunFigures
+from autotune.ladder.folds import Folds
 from autotune.records import Candidate, Figures, FinishPlan, Outcome, StageName, Verdict
 from autotune.search.moves import is_among
 from autotune.search.points import Points, point_key
@@ -71,6 +73,40 @@ class StageView:
     """Candidates carried over from the stage before; the best one is the baseline."""
     plan: FinishPlan | None = None
     """Of the finish: what was settled before its first run."""
+    folds: Folds = field(default_factory=Folds, compare=False, repr=False)
+
+    def with_trial(self, trial: TrialView) -> StageView:
+        """The stage with a trial that is new or has changed; `trials` are in the order of their numbers.
+
+        What this view has worked out of the other trials is taken over: a long stage is not looked
+        through again for each change.
+        """
+        after = replace(self, trials=_with(self.trials, trial, True))
+        before = self.find(trial.number)
+        worked_out = {
+            "running": _with(self.running, trial, trial.verdict is None),
+            "ended": _with(self.ended, trial, trial.verdict is not None),
+            "repeats": _with(self.repeats, trial, self.is_start(trial) and not trial.is_void),
+            "rejected": self.rejected + trial.is_rejected - (before is not None and before.is_rejected),
+        }
+        if before is None and not trial.is_void:
+            worked_out["tried"] = self.tried.with_point(trial.candidate.params, trial.key)
+        elif before is not None and (before.key, before.is_void) == (trial.key, trial.is_void):
+            worked_out["tried"] = self.tried
+        vars(after).update(worked_out)  # where a cached property looks first
+        return after
+
+    def find(self, number: int) -> TrialView | None:
+        """The trial of this number; None where the stage has none."""
+        place = bisect_left(self.trials, number, key=_number)
+        found = self.trials[place : place + 1]
+        return found[0] if found and found[0].number == number else None
+
+    def trial(self, number: int) -> TrialView:
+        """The trial of this number, which there is."""
+        found = self.find(number)
+        assert found is not None
+        return found
 
     @property
     def start(self) -> Candidate:
@@ -81,10 +117,11 @@ class StageView:
 
     def is_start(self, trial: TrialView) -> bool:
         """Whether `trial` is a run of `start`."""
-        return trial.key == self._start_key
+        return trial.key == self.start_key
 
     @cached_property
-    def _start_key(self) -> Hashable:
+    def start_key(self) -> Hashable:
+        """What runs of `start` share."""
         return point_key(self.start.params)
 
     def has_tried(self, candidate: Candidate) -> bool:
@@ -100,7 +137,7 @@ class StageView:
     @cached_property
     def repeats(self) -> tuple[TrialView, ...]:
         """Runs of `start`, the void ones left out."""
-        return tuple(t for t in self.trials if t.key == self._start_key and not t.is_void)
+        return tuple(t for t in self.trials if t.key == self.start_key and not t.is_void)
 
     @cached_property
     def running(self) -> tuple[TrialView, ...]:
@@ -112,16 +149,29 @@ class StageView:
         """Trials with a verdict, in the order of their numbers."""
         return tuple(trial for trial in self.trials if trial.verdict is not None)
 
-    @property
-    def launched(self) -> tuple[TrialView, ...]:
-        """Trials that cost something: all but the rejected ones."""
-        return tuple(trial for trial in self.trials if not trial.is_rejected)
+    @cached_property
+    def rejected(self) -> int:
+        """Trials that were refused before launch and so cost nothing."""
+        return sum(trial.is_rejected for trial in self.trials)
 
     @property
     def is_full(self) -> bool:
         """Whether the stage's trials are used up; rejected ones do not count, up to a multiple of them."""
-        trials = self.section.trials
-        return len(self.launched) >= trials or len(self.trials) >= _PROPOSED_AT_MOST * trials
+        trials, made = self.section.trials, len(self.trials)
+        return made - self.rejected >= trials or made >= _PROPOSED_AT_MOST * trials
+
+
+def _number(trial: TrialView) -> int:
+    return trial.number
+
+
+def _with(trials: tuple[TrialView, ...], trial: TrialView, belongs: bool) -> tuple[TrialView, ...]:
+    """`trials` with `trial` at its place, instead of an earlier state of it; without it if not `belongs`."""
+    place = bisect_left(trials, trial.number, key=_number)
+    is_there = place < len(trials) and trials[place].number == trial.number
+    if not belongs and not is_there:
+        return trials
+    return (*trials[:place], *((trial,) if belongs else ()), *trials[place + is_there :])
 
 
 @dataclass(frozen=True)

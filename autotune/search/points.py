@@ -34,6 +34,12 @@ class Points(Sequence[Overrides]):
         self._points = tuple(points)
         self._keys = frozenset(map(point_key, self._points) if keys is None else keys)
 
+    def with_point(self, point: Overrides, key: Hashable) -> Points:
+        """These and one more, whose key is known."""
+        more = Points((), keys=())
+        more._points, more._keys = (*self._points, point), self._keys | {key}
+        return more
+
     def __contains__(self, params: object) -> bool:
         return isinstance(params, dict) and point_key(params) in self._keys
 

@@ -73,8 +73,8 @@ class TrialRows:
             "intermediate_value": stored,
             "intermediate_value_type": kind,
         }
-        with self._transaction() as session:
-            session.execute(insert(models.TrialIntermediateValueModel), [row])
+        with self._engine.begin() as connection:
+            connection.execute(insert(models.TrialIntermediateValueModel.__table__).values(row))
 
     def told(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.orm import Session
 
 from autotune.judge.ledger import Cost, Start
@@ -26,6 +26,22 @@ def attempt_row(session: Session, attempt_id: str) -> AttemptRow:
     if row is None:
         raise ValueError(f"no attempt has the id {attempt_id}")
     return row
+
+
+def has_ended(connection: Connection, trial_id: int) -> bool:
+    """Whether the trial has; ValueError where there is none."""
+    found = connection.execute(select(TrialRow.ended_utc).where(TrialRow.id == trial_id)).one_or_none()
+    if found is None:
+        raise ValueError(f"no trial has the id {trial_id}")
+    return found[0] is not None
+
+
+def state_of(connection: Connection, attempt_id: str) -> str:
+    """The attempt's state; ValueError where there is none."""
+    state = connection.scalar(select(AttemptRow.state).where(AttemptRow.attempt_id == attempt_id))
+    if state is None:
+        raise ValueError(f"no attempt has the id {attempt_id}")
+    return state
 
 
 def find_trial(session: Session, stage: StageName, number: int) -> TrialRow | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
 from autotune.errors import Fault, StoreError
 from autotune.forecast.rejection import Judgement
@@ -101,19 +101,21 @@ class Store(StoreReader):
         Raises:
             ValueError: the stage already has a trial of this number.
         """
-        with self._database.writing() as session:
-            if rows.find_trial(session, stage, number) is not None:
+        known = select(TrialRow.id).where(TrialRow.stage == stage.value, TrialRow.number == number)
+        with self._database.writing_rows() as connection:
+            if connection.scalar(known) is not None:
                 raise ValueError(f"{stage.value} trial {number} is stored already")
-            row = TrialRow(
-                stage=stage.value,
-                number=number,
-                candidate=to_text(candidate),
-                overrides=to_text(overrides),
-                started_utc=at_utc,
-            )
-            session.add(row)
-            session.flush()
-            return row.id
+            row = {
+                "stage": stage.value,
+                "number": number,
+                "candidate": to_text(candidate),
+                "overrides": to_text(overrides),
+                "started_utc": at_utc,
+            }
+            added = connection.execute(insert(TrialRow.__table__).values(row)).inserted_primary_key
+        assert added is not None
+        trial_id: int = added[0]
+        return trial_id
 
     def add_forecast(self, trial_id: int, judgement: Judgement) -> None:
         """Stores what is expected of a trial before its launch; a trial judged again replaces it.
@@ -149,25 +151,24 @@ class Store(StoreReader):
         Raises:
             ValueError: no such trial, it has ended, or the attempt id is taken.
         """
-        with self._database.writing() as session:
-            trial = rows.trial_row(session, trial_id)
-            if trial.ended_utc is not None:
+        taken = select(AttemptRow.attempt_id).where(AttemptRow.attempt_id == attempt_id)
+        with self._database.writing_rows() as connection:
+            if rows.has_ended(connection, trial_id):
                 raise ValueError(f"attempt {attempt_id} cannot start: trial {trial_id} has ended")
-            if session.get(AttemptRow, attempt_id) is not None:
+            if connection.scalar(taken) is not None:
                 raise ValueError(f"attempt {attempt_id} is stored already")
-            session.add(
-                AttemptRow(
-                    attempt_id=attempt_id,
-                    trial_id=trial_id,
-                    attempt_index=index,
-                    role=role.value,
-                    state=AttemptState.STARTING.value,
-                    folder=folder,
-                    devices=devices,
-                    started_utc=at_utc,
-                    last_seen_utc=at_utc,
-                )
-            )
+            row = {
+                "attempt_id": attempt_id,
+                "trial_id": trial_id,
+                "attempt_index": index,
+                "role": role.value,
+                "state": AttemptState.STARTING.value,
+                "folder": folder,
+                "devices": devices,
+                "started_utc": at_utc,
+                "last_seen_utc": at_utc,
+            }
+            connection.execute(insert(AttemptRow.__table__).values(row))
         self._observed[attempt_id] = Observed(last_seen_utc=at_utc)
 
     def plan_finish(self, plan: FinishPlan, at_utc: datetime) -> None:
@@ -187,12 +188,15 @@ class Store(StoreReader):
         Raises:
             ValueError: no such attempt, or it is past its start.
         """
-        with self._database.writing() as session:
-            attempt = rows.attempt_row(session, attempt_id)
-            if attempt.state != AttemptState.STARTING.value:
-                raise ValueError(f"attempt {attempt_id} cannot begin to run: it is {attempt.state}")
-            attempt.state = AttemptState.RUNNING.value
-            attempt.last_seen_utc = at_utc
+        with self._database.writing_rows() as connection:
+            changed = connection.execute(
+                update(AttemptRow.__table__)
+                .where(AttemptRow.attempt_id == attempt_id, AttemptRow.state == AttemptState.STARTING.value)
+                .values(state=AttemptState.RUNNING.value, last_seen_utc=at_utc)
+            ).rowcount
+            if not changed:
+                state = rows.state_of(connection, attempt_id)
+                raise ValueError(f"attempt {attempt_id} cannot begin to run: it is {state}")
 
     # What is reported while it runs
 
@@ -227,16 +231,22 @@ class Store(StoreReader):
         Raises:
             ValueError: no such attempt, or it has ended.
         """
-        with self._database.writing() as session:
-            attempt = rows.attempt_row(session, attempt_id)
-            if attempt.state not in LIVE:
-                raise ValueError(f"attempt {attempt_id} cannot end: it is {attempt.state}")
-            self._observed.pop(attempt_id, None)
-            attempt.state = (AttemptState.LOST if end.lost else AttemptState.ENDED).value
-            attempt.ended_utc = at_utc
-            attempt.device_s = device_s
-            attempt.ending = to_text(end)
-            attempt.verdict = to_text(verdict)
+        self._observed.pop(attempt_id, None)
+        with self._database.writing_rows() as connection:
+            changed = connection.execute(
+                update(AttemptRow.__table__)
+                .where(AttemptRow.attempt_id == attempt_id, AttemptRow.state.in_(LIVE))
+                .values(
+                    state=(AttemptState.LOST if end.lost else AttemptState.ENDED).value,
+                    ended_utc=at_utc,
+                    device_s=device_s,
+                    ending=to_text(end),
+                    verdict=to_text(verdict),
+                )
+            ).rowcount
+            if not changed:
+                state = rows.state_of(connection, attempt_id)
+                raise ValueError(f"attempt {attempt_id} cannot end: it is {state}")
 
     def end_trial(
         self,
@@ -255,24 +265,29 @@ class Store(StoreReader):
         """
         if objective is not None and math.isnan(objective):
             raise ValueError(f"trial {trial_id}: objective must be a number or None, but got nan")
-        with self._database.writing() as session:
-            trial = rows.trial_row(session, trial_id)
-            if trial.ended_utc is not None:
-                raise ValueError(f"trial {trial_id} cannot end: it ended at {trial.ended_utc.isoformat()}")
-            alive = session.scalars(
-                select(AttemptRow.attempt_id)
-                .where(AttemptRow.trial_id == trial_id)
-                .where(AttemptRow.state.in_(LIVE))
-            ).first()
-            if alive is not None:
-                raise ValueError(f"trial {trial_id} cannot end: attempt {alive} is not ended")
-            trial.ended_utc = at_utc
-            trial.outcome = verdict.outcome.value
-            trial.kind = verdict.failure.kind if verdict.failure else None
-            trial.objective = objective
-            trial.accepted = accepted
-            trial.pruned = pruned
-            trial.verdict = to_text(verdict)
+        alive = select(AttemptRow.attempt_id).where(
+            AttemptRow.trial_id == trial_id, AttemptRow.state.in_(LIVE)
+        )
+        with self._database.writing_rows() as connection:
+            attempt_id = connection.scalar(alive)
+            if attempt_id is not None:
+                raise ValueError(f"trial {trial_id} cannot end: attempt {attempt_id} is not ended")
+            changed = connection.execute(
+                update(TrialRow.__table__)
+                .where(TrialRow.id == trial_id, TrialRow.ended_utc.is_(None))
+                .values(
+                    ended_utc=at_utc,
+                    outcome=verdict.outcome.value,
+                    kind=verdict.failure.kind if verdict.failure else None,
+                    objective=objective,
+                    accepted=accepted,
+                    pruned=pruned,
+                    verdict=to_text(verdict),
+                )
+            ).rowcount
+            if not changed:
+                rows.has_ended(connection, trial_id)
+                raise ValueError(f"trial {trial_id} cannot end: it has ended before")
 
     def end_stage(self, result: StageResult, at_utc: datetime) -> None:
         """Stores a stage's result; a stage that goes on after a resumption replaces it."""

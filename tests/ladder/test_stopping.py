@@ -4,7 +4,7 @@ import pytest
 
 from autotune.ladder.quality import next_move as quality_move
 from autotune.ladder.speed import next_move as speed_move
-from autotune.ladder.stopping import expected_saving_s, history, why_to_stop
+from autotune.ladder.stopping import expected_saving_s, history, trial_s, why_to_stop
 from autotune.ladder.view import Finish, Sample
 from tests.ladder.builders import SURVIVOR, failed, learned, quality_view, ran, speed_view, trial
 
@@ -23,10 +23,11 @@ def stage(*speeds, **section):
 
 
 def test_history_counts_what_the_noise_cannot_explain():
-    past = history(stage(1500.0, 1510.0, 1200.0, 1800.0, 1790.0), NOISE)
+    view = stage(1500.0, 1510.0, 1200.0, 1800.0, 1790.0)
+    past = history(view, NOISE)
     assert past.gains == pytest.approx((0.5, 290.0 / 1510.0))
     assert past.dry == 1
-    assert past.trial_s == 60.0 + 6 * 10.0
+    assert trial_s(view) == 60.0 + 6 * 10.0
 
 
 @pytest.mark.parametrize(

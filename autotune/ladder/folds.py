@@ -1,0 +1,76 @@
+"""Folds over a stage's trials that go on from where an earlier view of the same stage was folded.
+
+A strategy is asked after every change, and what it looks for in the trials (the fastest so far, say) was
+found in nearly all of them before. The answer is that of a fold from the first trial on; only the work
+is spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from autotune.ladder.view import StageView, TrialView
+
+State = TypeVar("State")
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class _Folded:
+    key: Hashable
+    trials: tuple[TrialView, ...]
+    """The first ones of the stage, all of them ended."""
+    state: Any
+
+
+@dataclass
+class Folds:
+    """What was folded so far, by name; one view of a stage hands it to the next."""
+
+    _known: dict[str, _Folded] = field(default_factory=dict)
+    _found: dict[str, tuple[tuple[TrialView, ...], Any]] = field(default_factory=dict)
+
+    def of(
+        self, name: str, trials: tuple[TrialView, ...], find: Callable[[tuple[TrialView, ...]], Found]
+    ) -> Found:
+        """`find(trials)`, which is asked again only for other trials."""
+        known = self._found.get(name)
+        if known is None or known[0] != trials:
+            known = self._found[name] = (trials, find(trials))
+        found: Found = known[1]
+        return found
+
+    def over(
+        self,
+        view: StageView,
+        name: str,
+        start: State,
+        step: Callable[[State, TrialView], State],
+        *,
+        key: Hashable = None,
+    ) -> State:
+        """`step` over the view's trials in their order.
+
+        Args:
+            view: The stage.
+            name: Whose fold it is.
+            start: The state before the first trial; a value, as every state is.
+            step: The state after one more trial. Trials that still run are folded anew each time.
+            key: All that `step` depends on besides the trial.
+        """
+        trials, known = view.trials, self._known.get(name)
+        if known is None or known.key != key or trials[: len(known.trials)] != known.trials:
+            known = _Folded(key, (), start)
+        place, state = len(known.trials), known.state
+        while place < len(trials) and trials[place].verdict is not None:
+            state = step(state, trials[place])
+            place += 1
+        if place > len(known.trials):
+            self._known[name] = _Folded(key, trials[:place], state)
+        for trial in trials[place:]:
+            state = step(state, trial)
+        folded: State = state
+        return folded
