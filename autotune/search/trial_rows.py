@@ -8,9 +8,8 @@ are the same; Optuna reads them, and the dashboard shows them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from optuna.distributions import distribution_to_json
@@ -18,9 +17,16 @@ from optuna.storages import RDBStorage
 from optuna.storages._rdb import models
 from optuna.trial import FrozenTrial, TrialState
 from optuna_dashboard._note import note_str_key_prefix, note_ver_key, split_body
-from sqlalchemy import ColumnElement, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Table, func, insert, select, update
 
+_STUDIES: Table = models.StudyModel.__table__
+_TRIALS: Table = models.TrialModel.__table__
+_PARAMS: Table = models.TrialParamModel.__table__
+_VALUES: Table = models.TrialValueModel.__table__
+_CURVE: Table = models.TrialIntermediateValueModel.__table__
+_USER_ATTRIBUTES: Table = models.TrialUserAttributeModel.__table__
+_SYSTEM_ATTRIBUTES: Table = models.TrialSystemAttributeModel.__table__
+_STUDY_ATTRIBUTES: Table = models.StudySystemAttributeModel.__table__
 _PAST_PREFIX = "\U0010ffff"
 """Sorts behind every text that continues a prefix."""
 
@@ -34,22 +40,23 @@ class TrialRows:
 
     def asked(self, trial: FrozenTrial) -> tuple[int, int]:
         """Inserts a trial with all that is known of it; returns its id and its number."""
-        with self._transaction() as session:
-            # Nobody else may count trials meanwhile; SQLite needs no lock beside the insert's.
-            study = select(models.StudyModel.study_id).where(models.StudyModel.study_id == self._study_id)
-            session.execute(study.with_for_update())
-            row = models.TrialModel(study_id=self._study_id, state=trial.state, datetime_start=datetime.now())
-            session.add(row)
-            session.flush()
-            before = (
-                select(models.TrialModel.number)
-                .where(models.TrialModel.study_id == self._study_id)
-                .where(models.TrialModel.trial_id < row.trial_id)
-                .order_by(models.TrialModel.trial_id.desc())
-            )
-            last = session.scalars(before.limit(1)).first()
-            row.number = number = 0 if last is None else last + 1
-            trial_id = row.trial_id
+        of_study = _TRIALS.c.study_id == self._study_id
+        latest = select(_TRIALS.c.number).where(of_study).order_by(_TRIALS.c.trial_id.desc()).limit(1)
+        row = {
+            "study_id": self._study_id,
+            "number": func.coalesce(latest.scalar_subquery(), -1) + 1,
+            "state": trial.state,
+            "datetime_start": _now(),
+        }
+        with self._engine.begin() as connection:
+            if connection.dialect.name != "sqlite":  # there an insert locks out whoever else counts
+                study = select(_STUDIES.c.study_id).where(_STUDIES.c.study_id == self._study_id)
+                connection.execute(study.with_for_update())
+            added = connection.execute(insert(_TRIALS).values(row)).inserted_primary_key
+            assert added is not None
+            trial_id: int = added[0]
+            number = connection.scalar(select(_TRIALS.c.number).where(_TRIALS.c.trial_id == trial_id))
+            assert number is not None
             params = [
                 {
                     "trial_id": trial_id,
@@ -60,8 +67,8 @@ class TrialRows:
                 for name, shape in trial.distributions.items()
             ]
             if params:
-                session.execute(insert(models.TrialParamModel), params)
-            _put_attributes(session, models.TrialUserAttributeModel, trial_id, trial.user_attrs)
+                connection.execute(insert(_PARAMS), params)
+            _put(connection, _USER_ATTRIBUTES, {"trial_id": trial_id}, {}, trial.user_attrs)
         return trial_id, number
 
     def reported(self, trial_id: int, step: int, value: float) -> None:
@@ -74,7 +81,7 @@ class TrialRows:
             "intermediate_value_type": kind,
         }
         with self._engine.begin() as connection:
-            connection.execute(insert(models.TrialIntermediateValueModel.__table__).values(row))
+            connection.execute(insert(_CURVE), [row])
 
     def told(
         self,
@@ -91,69 +98,66 @@ class TrialRows:
         Raises:
             ValueError: The trial is not running.
         """
-        with self._transaction() as session:
-            row = session.get_one(models.TrialModel, trial_id)
-            if row.state is not TrialState.RUNNING:
-                raise ValueError(f"trial {row.number} cannot be told: it is {row.state.name}")
-            _put_attributes(session, models.TrialSystemAttributeModel, trial_id, system_attributes)
-            _put_attributes(session, models.TrialUserAttributeModel, trial_id, user_attributes)
+        this = _TRIALS.c.trial_id == trial_id
+        is_running = this & (_TRIALS.c.state == TrialState.RUNNING)
+        end = update(_TRIALS).where(is_running).values(state=state, datetime_complete=_now())
+        with self._engine.begin() as connection:
+            if not connection.execute(end).rowcount:
+                found = connection.scalar(select(_TRIALS.c.state).where(this))
+                state_now = "unknown" if found is None else found.name
+                raise ValueError(f"the trial of id {trial_id} cannot be told: it is {state_now}")
+            owner = {"trial_id": trial_id}
+            for table, attributes in (
+                (_SYSTEM_ATTRIBUTES, system_attributes),
+                (_USER_ATTRIBUTES, user_attributes),
+            ):
+                if attributes:
+                    _put(connection, table, owner, _stored(connection, table, owner), attributes)
             if note:
-                self._put_note(session, trial_id, note)
+                self._put_note(connection, trial_id, note)
             if value is not None:
                 stored, kind = models.TrialValueModel.value_to_stored_repr(value)
-                values = {"trial_id": trial_id, "objective": 0, "value": stored, "value_type": kind}
-                session.execute(insert(models.TrialValueModel), [values])
-            row.state, row.datetime_complete = state, datetime.now()
+                row = {"trial_id": trial_id, "objective": 0, "value": stored, "value_type": kind}
+                connection.execute(insert(_VALUES), [row])
 
-    def _put_note(self, session: Session, trial_id: int, note: str) -> None:
+    def _put_note(self, connection: Connection, trial_id: int, note: str) -> None:
         """Writes a note as optuna-dashboard's `save_note` does, which would read those of all trials."""
-        table = models.StudySystemAttributeModel
+        owner = {"study_id": self._study_id}
         version_key, prefix = note_ver_key(trial_id), note_str_key_prefix(trial_id)
-        of_study = table.study_id == self._study_id
-        is_of_note = (table.key == version_key) | table.key.between(prefix, prefix + _PAST_PREFIX)
-        stored = _attributes(session, table, of_study & is_of_note)
+        key = _STUDY_ATTRIBUTES.c.key
+        of_note = (key == version_key) | key.between(prefix, prefix + _PAST_PREFIX)
+        stored = _stored(connection, _STUDY_ATTRIBUTES, owner, of_note)
         parts = split_body(note, trial_id)
         version = json.loads(stored.get(version_key, "0")) + 1
         longer = {key: "" for key in stored if key != version_key and key not in parts}
-        _put(
-            session,
-            table,
-            {"study_id": self._study_id},
-            stored,
-            {version_key: version, **parts, **longer},
-        )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Session]:
-        with Session(self._engine) as session, session.begin():
-            yield session
+        _put(connection, _STUDY_ATTRIBUTES, owner, stored, {version_key: version, **parts, **longer})
 
 
-def _put_attributes(session: Session, table: Any, trial_id: int, attributes: Mapping[str, Any]) -> None:
-    """Adds or replaces attributes of a trial."""
-    if attributes:
-        stored = _attributes(session, table, table.trial_id == trial_id)
-        _put(session, table, {"trial_id": trial_id}, stored, attributes)
+def _now() -> datetime:
+    """As Optuna stores times: UTC, without a time zone."""
+    return datetime.now(timezone.utc).replace(tzinfo=None)
 
 
-def _attributes(session: Session, table: Any, condition: ColumnElement[bool]) -> dict[str, str]:
+def _stored(
+    connection: Connection, table: Table, owner: Mapping[str, int], *conditions: Any
+) -> dict[str, str]:
     """Stored attributes by key, as JSON."""
-    found = session.execute(select(table.key, table.value_json).where(condition))
-    return {key: text for key, text in found}
+    chosen = select(table.c.key, table.c.value_json).filter_by(**owner).where(*conditions)
+    return {key: text for key, text in connection.execute(chosen)}
 
 
 def _put(
-    session: Session,
-    table: Any,
+    connection: Connection,
+    table: Table,
     owner: Mapping[str, int],
     stored: Mapping[str, str],
     attributes: Mapping[str, Any],
 ) -> None:
+    """Adds what is not stored yet, and replaces what is and differs."""
     texts = {key: json.dumps(value) for key, value in attributes.items()}
     added = [{**owner, "key": key, "value_json": text} for key, text in texts.items() if key not in stored]
     if added:
-        session.execute(insert(table), added)
+        connection.execute(insert(table), added)
     for key, text in texts.items():
         if key in stored and stored[key] != text:
-            change = update(table).filter_by(**owner, key=key).values(value_json=text)
-            session.execute(change.execution_options(synchronize_session=False))
+            connection.execute(update(table).filter_by(**owner, key=key).values(value_json=text))
