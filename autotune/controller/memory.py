@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autotune.controller.flight import Flight
 from autotune.controller.progress import Watcher
-from autotune.forecast.correction import CAPPED_CPU_WORKER, GPU, Correction
+from autotune.forecast.correction import CAPPED_CPU_WORKER, GPU
 from autotune.forecast.hardware import gpu_inventory
 from autotune.forecast.keys import MODEL, Flat
 from autotune.forecast.lengths import Lengths
@@ -22,7 +22,7 @@ from autotune.forecast.rejection import Judgement, judge
 from autotune.forecast.workload import largest_micro_batch_tokens
 from autotune.job.model import Job
 from autotune.ladder.flight import EndedAttempt
-from autotune.ladder.lessons import Lesson, audits, corrected, ran_out_of_memory
+from autotune.ladder.lessons import Lesson, Lessons, TrialKey, ran_out_of_memory
 from autotune.ladder.prelaunch import rejection
 from autotune.ladder.view import StageView, TrialView
 from autotune.records import Figures, Outcome, StageName, Verdict
@@ -31,8 +31,6 @@ from autotune.store.stored import StoredAttempt
 
 FlatOf = Callable[[int], Flat]
 """A trial's number to its resolved verl configuration."""
-_Key = tuple[int, int]
-"""Of a trial, over all stages: rung of the ladder, number."""
 
 
 class MemoryForecasts:
@@ -42,8 +40,7 @@ class MemoryForecasts:
         self._job, self._stage, self._store, self._watcher = job, stage, store, watcher
         self._capacity_gb = device_memory_gb(job)
         self._models: dict[object, ModelFacts | None] = {}
-        self._lessons: dict[_Key, Lesson] = {}
-        self._correction: Correction | None = None
+        self._lessons = Lessons(CAPPED_CPU_WORKER if job.resources.device == "cpu" else GPU)
         stored = store.trials()
         self._is_fresh = not stored
         for trial in stored:
@@ -62,7 +59,7 @@ class MemoryForecasts:
         judged = self._judged(flight, flat)
         if judged is None:
             return None
-        verdict = rejection(view, flight.candidate, flight.number, judged, audits(self._in_order()))
+        verdict = rejection(view, flight.candidate, flight.number, judged, self._lessons.audits)
         if verdict is None and judged.is_hopeless():
             self._watcher.say(f"{self._stage.value} #{flight.number}: runs although {judged.cause}")
         return verdict
@@ -85,7 +82,7 @@ class MemoryForecasts:
         """
         if view.verdict is None:
             return {}
-        lesson = self._lessons.get(_key(self._stage, view.number))
+        lesson = self._lessons.of(_key(self._stage, view.number))
         if lesson is None:
             return _on_line(view, others, flat_of, self._job.resources.gpus_per_trial)
         judged = lesson.judgement
@@ -93,7 +90,7 @@ class MemoryForecasts:
             return judged.expected_frac
         if not ran_out_of_memory(view.verdict):
             return {}
-        correction = self._corrected(judged.capacity_gb)
+        correction = self._lessons.correction(judged.capacity_gb)
         return {
             one.phase: correction.estimate(one.phase, one.predicted_gb).mean_gb / judged.capacity_gb
             for one in judged.phases
@@ -107,31 +104,21 @@ class MemoryForecasts:
         gpus, capacity_gb = self._job.resources.gpus_per_trial, self._capacity_gb
         at_limit = forecast(flat, model, capacity_gb, gpus, lengths=Lengths.at_limit(flat))
         made = forecast(flat, model, capacity_gb, gpus)
-        judged = judge(made, self._corrected(capacity_gb), at_limit=at_limit)
+        judged = judge(made, self._lessons.correction(capacity_gb), at_limit=at_limit)
         self._store.add_forecast(flight.trial_id, judged)
         return judged
 
-    def _take(self, key: _Key, trial_id: int, ended: Sequence[EndedAttempt]) -> None:
+    def _take(self, key: TrialKey, trial_id: int, ended: Sequence[EndedAttempt]) -> None:
         for attempt in ended:
             self._learn_capacity(attempt.verdict.figures)
         judged = self._store.forecast(trial_id)
         if judged is not None:
-            self._lessons[key] = Lesson(judged, tuple(ended))
-            self._correction = None
+            self._lessons.learn(key, Lesson(judged, tuple(ended)))
 
     def _learn_capacity(self, figures: Figures) -> None:
         """Of a device that only the trials see: on another node, behind a cluster's address."""
         if self._capacity_gb is None and figures.peak_memory_gb and figures.peak_memory_frac:
             self._capacity_gb = figures.peak_memory_gb / figures.peak_memory_frac
-
-    def _corrected(self, capacity_gb: float) -> Correction:
-        if self._correction is None:
-            beliefs = CAPPED_CPU_WORKER if self._job.resources.device == "cpu" else GPU
-            self._correction = corrected(capacity_gb, beliefs, self._in_order())
-        return self._correction
-
-    def _in_order(self) -> list[Lesson]:
-        return [self._lessons[key] for key in sorted(self._lessons)]
 
     def _model(self, flat: Flat) -> ModelFacts | None:
         path = flat.get(f"{MODEL}.path")
@@ -163,7 +150,7 @@ def _ended(attempts: Iterable[StoredAttempt]) -> list[EndedAttempt]:
     ]
 
 
-def _key(stage: StageName, number: int) -> _Key:
+def _key(stage: StageName, number: int) -> TrialKey:
     return list(StageName).index(stage), number
 
 

@@ -5,8 +5,9 @@ Pure: the same trials give the same correction, whether they finished just now o
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotune.forecast.correction import Beliefs, Correction, MeasuredPeak
 from autotune.forecast.memory import USABLE_FRAC
@@ -15,6 +16,10 @@ from autotune.judge.kinds import FailureKind
 from autotune.ladder.flight import EndedAttempt
 from autotune.records import AttemptRole, Outcome, Verdict
 
+TrialKey = tuple[int, int]
+"""Of a trial, over all stages: rung of the ladder, number."""
+_UNSETTLED = 64
+"""Latest lessons that are learned anew each time: trials that ran beside them may still come between."""
 _WHOLE_STEPS = 2
 """Before the first update there are no optimizer states, so a first step's peaks are not the run's."""
 _OVER_THE_DEVICE = frozenset(
@@ -41,15 +46,78 @@ class Lesson:
     """In order; empty for a candidate that was never launched."""
 
 
+@dataclass(frozen=True)
+class _Learned:
+    """What the first lessons came to."""
+
+    exact: Correction
+    """After all that was measured; bounds come last."""
+    bounds: tuple[MeasuredPeak, ...] = ()
+    count: int = 0
+
+    def after(self, lesson: Lesson) -> _Learned:
+        """This with one more lesson."""
+        peaks = _peaks([lesson])
+        return _Learned(
+            self.exact.learn(peak for peak in peaks if not peak.is_bound),
+            (*self.bounds, *(peak for peak in peaks if peak.is_bound)),
+            self.count + 1,
+        )
+
+
+@dataclass
+class Lessons:
+    """All lessons of a job in the order of their trials, and the correction that follows from them.
+
+    A new lesson costs no more the longer the list is: what the older ones came to is kept, unless one
+    of an older trial arrives late.
+    """
+
+    beliefs: Beliefs
+    audits: AuditRecord = field(default_factory=AuditRecord)
+    _by_trial: dict[TrialKey, Lesson] = field(default_factory=dict)
+    _order: list[TrialKey] = field(default_factory=list)
+    _settled: _Learned | None = None
+
+    def learn(self, key: TrialKey, lesson: Lesson) -> None:
+        """Takes in the lesson of a trial that has ended, once."""
+        assert key not in self._by_trial
+        if self._settled is not None and bisect_left(self._order, key) < self._settled.count:
+            self._settled = None
+        insort(self._order, key)
+        self._by_trial[key] = lesson
+        self.audits = audits([lesson], self.audits)
+
+    def of(self, key: TrialKey) -> Lesson | None:
+        """The lesson of one trial; None where no forecast of it could be made."""
+        return self._by_trial.get(key)
+
+    def correction(self, capacity_gb: float) -> Correction:
+        """`corrected` by all lessons in their order."""
+        learned = self._settled
+        if learned is None or learned.exact.capacity_gb != capacity_gb:
+            learned = _Learned(Correction(capacity_gb, self.beliefs))
+        settled = max(len(self._order) - _UNSETTLED, learned.count)
+        for key in self._order[learned.count : settled]:
+            learned = learned.after(self._by_trial[key])
+        self._settled = learned
+        for key in self._order[settled:]:
+            learned = learned.after(self._by_trial[key])
+        return learned.exact.learn(learned.bounds)
+
+
 def corrected(capacity_gb: float, beliefs: Beliefs, lessons: Iterable[Lesson]) -> Correction:
     """The correction after these trials."""
-    peaks = [
+    return Correction(capacity_gb, beliefs).learn(_peaks(lessons))
+
+
+def _peaks(lessons: Iterable[Lesson]) -> list[MeasuredPeak]:
+    return [
         peak
         for lesson in lessons
         for attempt in lesson.attempts
         for peak in measured_peaks(lesson.judgement, attempt)
     ]
-    return Correction(capacity_gb, beliefs).learn(peaks)
 
 
 def measured_peaks(judgement: Judgement, attempt: EndedAttempt) -> list[MeasuredPeak]:
@@ -80,9 +148,9 @@ def measured_peaks(judgement: Judgement, attempt: EndedAttempt) -> list[Measured
     return found
 
 
-def audits(lessons: Iterable[Lesson]) -> AuditRecord:
-    """What became of the candidates that were hopeless and ran anyway, the user's own among them."""
-    record = AuditRecord()
+def audits(lessons: Iterable[Lesson], record: AuditRecord | None = None) -> AuditRecord:
+    """`record` with what became of hopeless candidates that ran anyway, the user's own among them."""
+    record = record or AuditRecord()
     for lesson in lessons:
         ran = [attempt.verdict for attempt in lesson.attempts if attempt.role is AttemptRole.MEASURE]
         if not ran or not lesson.judgement.is_hopeless():

@@ -1,8 +1,9 @@
 """`python -m benchmarks.overhead [--trials 100 1000 10000]`: a table, then one JSON line.
 
 Each measurement runs in a process of its own, with one slot. Milliseconds are the process's CPU time, which a
-busy machine does not stretch; `wall` is the clock's, replaying and waiting for disk included. `early` and `late` are milliseconds of a
-trial in the second and the last tenth of the run: their ratio is the growth.
+busy machine does not stretch; `sampler` is the part of a trial's that goes into Optuna's proposals; `wall` is the
+clock's, replaying and waiting for disk included. `early` and `late` are milliseconds of a trial in the second and
+the last tenth of the run: their ratio, and that of whole runs of different sizes, is the growth.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ WHO = ("autotune", "optuna", "ray tune")
 GOAL_MS = 50.0
 _COLUMNS = (
     ("ms/trial", "ms_per_trial", "{:9.1f}"),
+    ("sampler", "sampler_ms", "{:8.1f}"),
     ("ms/row", "ms_per_row", "{:8.2f}"),
     ("early", "early_ms", "{:8.1f}"),
     ("late", "late_ms", "{:8.1f}"),
@@ -133,6 +135,10 @@ def _ratios(found: list[dict[str, Any]]) -> dict[str, float]:
     for (who, asked), ms in whole.items():
         if who != "autotune" and ("autotune", asked) in whole:
             ratios[f"{who} / autotune at {asked}"] = round(ms / whole["autotune", asked], 2)
+    smallest = {who: min(size for one, size in whole if one == who) for who, _ in whole}
+    for (who, asked), ms in whole.items():
+        if asked != smallest[who]:
+            ratios[f"{who} at {asked} / at {smallest[who]}"] = round(ms / whole[who, smallest[who]], 2)
     for one in found:
         if one.get("early_ms") and one.get("late_ms"):
             ratios[f"{one['who']} late / early at {one['asked']}"] = round(

@@ -95,10 +95,11 @@ class _Launcher(ReplayLauncher):
 
 
 class _Timed(StageClimb):
-    """Notes when each trial is told, and the time that goes into what running attempts report."""
+    """Notes when each trial is told, and the time of what running attempts report and of the sampler."""
 
     rows = 0
     observe_s = 0.0
+    sampled_s = 0.0
     told_at: list[tuple[float, float]]
 
     def observe(self, flight: Flight, events: Sequence[Event]) -> None:
@@ -107,9 +108,16 @@ class _Timed(StageClimb):
         self.observe_s += time.process_time() - began_s
         self.rows += sum(isinstance(event, MetricRow) for event in events)
 
-    def start(self, candidate: Candidate) -> None:
+    def sampled(self) -> Candidate | None:
+        began_s = time.process_time()
+        try:
+            return super().sampled()
+        finally:
+            self.sampled_s += time.process_time() - began_s
+
+    def start(self, candidate: Candidate) -> bool:
         self.told_at.append((time.process_time(), self.observe_s))
-        super().start(candidate)
+        return super().start(candidate)
 
 
 def measure(trials: int, rows: int, folder: Path) -> dict[str, float]:
@@ -132,6 +140,7 @@ def measure(trials: int, rows: int, folder: Path) -> dict[str, float]:
         "trials": trials,
         "rows": climb.rows,
         "ms_per_trial": 1e3 * (whole_s - climb.observe_s) / trials,
+        "sampler_ms": 1e3 * climb.sampled_s / trials,
         "ms_per_row": 1e3 * climb.observe_s / climb.rows,
         # The first ones change one knob at a time; growth is what the sampled ones show.
         "early_ms": _window_ms(climb.told_at[tenth : 2 * tenth]),

@@ -1,12 +1,14 @@
 """What finished trials teach the memory forecast, and what their audits say of it."""
 
+import random
+
 import pytest
 
 from autotune.forecast.correction import GPU
 from autotune.forecast.memory import USABLE_FRAC
 from autotune.forecast.rejection import Judgement, PhaseForecast
 from autotune.ladder.flight import EndedAttempt
-from autotune.ladder.lessons import Lesson, audits, corrected, measured_peaks
+from autotune.ladder.lessons import Lesson, Lessons, audits, corrected, measured_peaks
 from autotune.records import AttemptRole, Figures, Outcome, Verdict
 from tests.ladder.builders import completed, failed, figures
 
@@ -98,3 +100,29 @@ def test_hopeless_ones_that_ran_are_audits():
     )
     assert (record.audited, record.survived) == (2, 1)
     assert record.trusted
+
+
+@pytest.mark.parametrize("late", [1, 8, 100])
+def test_lessons_learned_one_by_one_are_those_learned_at_once(late):
+    chance, known, waiting = random.Random(late), {}, []
+    lessons = Lessons(GPU)
+    for number in range(200):
+        peak = chance.uniform(0.4, 1.0)
+        frac = {"old_log_prob": peak / 2, "update_actor": peak}
+        is_oom = chance.random() < 0.2
+        verdict = (
+            failed("oom_gpu_actor_update", steps=2, peak_by_phase_frac=frac)
+            if is_oom
+            else completed(peak_by_phase_frac=frac)
+        )
+        probability = chance.choice([0.1, 0.1, 1.0])
+        lesson = Lesson(judged(chance.uniform(30, 70), probability), (EndedAttempt(MEASURE, verdict, False),))
+        waiting.append((number, lesson))
+        while len(waiting) >= late or (waiting and number == 199):
+            ended, its_lesson = waiting.pop(chance.randrange(len(waiting)))
+            known[1, ended] = its_lesson
+            lessons.learn((1, ended), its_lesson)
+            in_order = [known[key] for key in sorted(known)]
+            if len(known) % 9 == 0:
+                assert lessons.correction(80.0) == corrected(80.0, GPU, in_order)
+            assert lessons.audits == audits(in_order)
