@@ -75,7 +75,8 @@ def _noise_frac(view: StageView) -> float:
 
 def _next_diagnosed(view: StageView) -> Candidate | None:
     """An untried move from one of the best two trials; while none has completed, a repair of the latest."""
-    best = view.folds.over(view, "quality.best", (), _best_two)
+    none_yet: tuple[TrialView, ...] = ()
+    best = view.folds.over(view, "quality.best", none_yet, _best_two)
     if not best:
         return _next_repair(view)
     for trial in best:

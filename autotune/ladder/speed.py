@@ -120,7 +120,8 @@ def _records(view: StageView) -> tuple[TrialView, ...]:
         return (*records, trial) if is_faster else records
 
     key = (view.start_key, view.section.peak_memory_frac)
-    return view.folds.over(view, "speed.records", (), step, key=key)
+    start: tuple[TrialView, ...] = ()
+    return view.folds.over(view, "speed.records", start, step, key=key)
 
 
 def _repeat_is_due(view: StageView) -> bool:
@@ -184,7 +185,8 @@ def _settled(view: StageView, noise_frac: float) -> list[Overrides]:
     parameters play together is the joint search's business.
     """
     settled: list[Overrides] = []
-    for trial in view.folds.over(view, "speed.single changes", (), _with_single_change):
+    none_yet: tuple[TrialView, ...] = ()
+    for trial in view.folds.over(view, "speed.single changes", none_yet, _with_single_change):
         step = _ONE_CHANGE.match(trial.candidate.origin)
         if step is None:
             continue

@@ -53,10 +53,11 @@ def why_to_stop(view: StageView, noise_frac: float) -> str | None:
 
 def history(view: StageView, noise_frac: float) -> History:
     """The stage's gains in the order of its trials' numbers."""
+    start: _Records = (0, ())
     sampled, records = view.folds.over(
         view,
         "stopping.records",
-        (0, ()),
+        start,
         lambda state, trial: _with_record(view, state, trial),
         key=view.section.peak_memory_frac,
     )

@@ -18,7 +18,15 @@ from sqlalchemy.orm import Session
 from autotune.judge.event_json import event_from_json, event_to_json
 from autotune.records import Event, GuardStop, LogEvidence, MemorySample, MetricRow, PhaseMark
 from autotune.store.codec import from_text, to_text
-from autotune.store.tables import AttemptRow, Base, MarkRow, MemoryPeakRow, MemorySampleRow, MetricRowRow
+from autotune.store.tables import (
+    AttemptRow,
+    Base,
+    MarkRow,
+    MemoryPeakRow,
+    MemorySampleRow,
+    MetricRowRow,
+    table_of,
+)
 
 MEMORY_SAMPLE_EVERY_S = 2.0
 """Finest grain of the stored memory curve of a device; peaks are kept exactly, whatever falls between."""
@@ -49,7 +57,7 @@ def read_observed(connection: Connection, attempt_id: str) -> Observed:
         ValueError: no such attempt.
     """
     attempts, row, mark, one = (
-        table.__table__.c for table in (AttemptRow, MetricRowRow, MarkRow, MemorySampleRow)
+        table_of(row).c for row in (AttemptRow, MetricRowRow, MarkRow, MemorySampleRow)
     )
     last_seen_utc = connection.scalar(select(attempts.last_seen_utc).where(attempts.attempt_id == attempt_id))
     if last_seen_utc is None:
@@ -161,7 +169,7 @@ def _write_memory_peaks(
         if place not in new and peak != observed.peaks[place]:
             values = _memory_values(attempt_id, peak)
             own = {name: values.pop(name) for name in ("attempt_id", "device", "phase")}
-            connection.execute(update(MemoryPeakRow.__table__).filter_by(**own).values(values))
+            connection.execute(update(table_of(MemoryPeakRow)).filter_by(**own).values(values))
     observed.peaks = peaks
 
 
@@ -197,4 +205,4 @@ def _read_samples(
 
 def _insert(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
-        connection.execute(insert(table.__table__), rows)
+        connection.execute(insert(table_of(table)), rows)

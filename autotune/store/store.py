@@ -37,7 +37,15 @@ from autotune.store.database import Database, sqlite_path
 from autotune.store.identity import check, claim
 from autotune.store.observations import Observed, read_observed, write_events
 from autotune.store.reader import LIVE, StoreReader
-from autotune.store.tables import AttemptRow, FinishRow, ForecastRow, JobRow, StageResultRow, TrialRow
+from autotune.store.tables import (
+    AttemptRow,
+    FinishRow,
+    ForecastRow,
+    JobRow,
+    StageResultRow,
+    TrialRow,
+    table_of,
+)
 
 
 class Store(StoreReader):
@@ -112,7 +120,7 @@ class Store(StoreReader):
                 "overrides": to_text(overrides),
                 "started_utc": at_utc,
             }
-            added = connection.execute(insert(TrialRow.__table__).values(row)).inserted_primary_key
+            added = connection.execute(insert(table_of(TrialRow)).values(row)).inserted_primary_key
         assert added is not None
         trial_id: int = added[0]
         return trial_id
@@ -168,7 +176,7 @@ class Store(StoreReader):
                 "started_utc": at_utc,
                 "last_seen_utc": at_utc,
             }
-            connection.execute(insert(AttemptRow.__table__).values(row))
+            connection.execute(insert(table_of(AttemptRow)).values(row))
         self._observed[attempt_id] = Observed(last_seen_utc=at_utc)
 
     def plan_finish(self, plan: FinishPlan, at_utc: datetime) -> None:
@@ -190,7 +198,7 @@ class Store(StoreReader):
         """
         with self._database.writing_rows() as connection:
             changed = connection.execute(
-                update(AttemptRow.__table__)
+                update(table_of(AttemptRow))
                 .where(AttemptRow.attempt_id == attempt_id, AttemptRow.state == AttemptState.STARTING.value)
                 .values(state=AttemptState.RUNNING.value, last_seen_utc=at_utc)
             ).rowcount
@@ -213,7 +221,7 @@ class Store(StoreReader):
             observed = observed or read_observed(connection, attempt_id)
             observed.last_seen_utc = max(observed.last_seen_utc, at_utc)
             is_alive = connection.execute(
-                update(AttemptRow.__table__)
+                update(table_of(AttemptRow))
                 .where(AttemptRow.attempt_id == attempt_id, AttemptRow.ended_utc.is_(None))
                 .values(last_seen_utc=observed.last_seen_utc)
             ).rowcount
@@ -234,7 +242,7 @@ class Store(StoreReader):
         self._observed.pop(attempt_id, None)
         with self._database.writing_rows() as connection:
             changed = connection.execute(
-                update(AttemptRow.__table__)
+                update(table_of(AttemptRow))
                 .where(AttemptRow.attempt_id == attempt_id, AttemptRow.state.in_(LIVE))
                 .values(
                     state=(AttemptState.LOST if end.lost else AttemptState.ENDED).value,
@@ -273,7 +281,7 @@ class Store(StoreReader):
             if attempt_id is not None:
                 raise ValueError(f"trial {trial_id} cannot end: attempt {attempt_id} is not ended")
             changed = connection.execute(
-                update(TrialRow.__table__)
+                update(table_of(TrialRow))
                 .where(TrialRow.id == trial_id, TrialRow.ended_utc.is_(None))
                 .values(
                     ended_utc=at_utc,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from sqlalchemy import DateTime, Dialect, ForeignKey, Index, Text, TypeDecorator, UniqueConstraint
+from sqlalchemy import DateTime, Dialect, ForeignKey, Index, Table, Text, TypeDecorator, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 SCHEMA_VERSION = 2
@@ -38,6 +38,13 @@ class Base(DeclarativeBase):
     """Root of our tables."""
 
     type_annotation_map = {datetime: UtcDateTime, str: Text}  # noqa: RUF012 (SQLAlchemy's own form)
+
+
+def table_of(row: type[Base]) -> Table:
+    """The table of a class of rows, for plain statements."""
+    table = row.__table__
+    assert isinstance(table, Table)
+    return table
 
 
 class JobRow(Base):
