@@ -21,14 +21,19 @@ Found = TypeVar("Found")
 @dataclass(frozen=True)
 class _Folded:
     key: Hashable
-    trials: tuple[TrialView, ...]
-    """The first ones of the stage, all of them ended."""
+    count: int
+    """Of the stage's first trials, all of them ended."""
+    last: TrialView | None
+    """The last of them."""
     state: Any
 
 
 @dataclass
 class Folds:
-    """What was folded so far, by name; one view of a stage hands it to the next."""
+    """What was folded so far, by name.
+
+    One view of a stage hands it to the next, unless an ended trial before the last one changed.
+    """
 
     _known: dict[str, _Folded] = field(default_factory=dict)
     _found: dict[str, tuple[tuple[TrialView, ...], Any]] = field(default_factory=dict)
@@ -62,15 +67,19 @@ class Folds:
             key: All that `step` depends on besides the trial.
         """
         trials, known = view.trials, self._known.get(name)
-        if known is None or known.key != key or trials[: len(known.trials)] != known.trials:
-            known = _Folded(key, (), start)
-        place, state = len(known.trials), known.state
+        if known is None or known.key != key or not _begins_with(trials, known):
+            known = _Folded(key, 0, None, start)
+        place, state = known.count, known.state
         while place < len(trials) and trials[place].verdict is not None:
             state = step(state, trials[place])
             place += 1
-        if place > len(known.trials):
-            self._known[name] = _Folded(key, trials[:place], state)
+        if place > known.count:
+            self._known[name] = _Folded(key, place, trials[place - 1], state)
         for trial in trials[place:]:
             state = step(state, trial)
         folded: State = state
         return folded
+
+
+def _begins_with(trials: tuple[TrialView, ...], known: _Folded) -> bool:
+    return known.count == 0 or (known.count <= len(trials) and trials[known.count - 1] is known.last)

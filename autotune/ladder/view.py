@@ -81,8 +81,11 @@ class StageView:
         What this view has worked out of the other trials is taken over: a long stage is not looked
         through again for each change.
         """
-        after = replace(self, trials=_with(self.trials, trial, True))
         before = self.find(trial.number)
+        after = replace(self, trials=_with(self.trials, trial, True))
+        is_between = before is None and after.trials[-1] is not trial
+        if is_between or (before is not None and before.verdict is not None):
+            after = replace(after, folds=Folds())
         worked_out = {
             "running": _with(self.running, trial, trial.verdict is None),
             "ended": _with(self.ended, trial, trial.verdict is not None),

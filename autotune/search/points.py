@@ -31,27 +31,36 @@ class Points(Sequence[Overrides]):
 
     def __init__(self, points: Iterable[Overrides], keys: Iterable[Hashable] | None = None) -> None:
         """`keys` are the points' own, where they are known already."""
-        self._points = tuple(points)
-        self._keys = frozenset(map(point_key, self._points) if keys is None else keys)
+        self._points = list(points)
+        self._count = len(self._points)
+        self._places: dict[Hashable, int] = {}
+        """Where a point came first; those that grew from these share it, and go on behind `_count`."""
+        for place, key in enumerate(map(point_key, self._points) if keys is None else keys):
+            self._places.setdefault(key, place)
 
     def with_point(self, point: Overrides, key: Hashable) -> Points:
-        """These and one more, whose key is known."""
-        more = Points((), keys=())
-        more._points, more._keys = (*self._points, point), self._keys | {key}
+        """These and one more, whose key is known; nothing is copied, unless it was done before."""
+        more = Points(())
+        more._points, more._places, more._count = self._points, self._places, self._count + 1
+        if self._count < len(self._points):
+            more._points = self._points[: self._count]
+            more._places = {known: at for known, at in self._places.items() if at < self._count}
+        more._places.setdefault(key, self._count)
+        more._points.append(point)
         return more
 
     def __contains__(self, params: object) -> bool:
-        return isinstance(params, dict) and point_key(params) in self._keys
+        return isinstance(params, dict) and self._places.get(point_key(params), self._count) < self._count
 
     def __len__(self) -> int:
-        return len(self._points)
+        return self._count
 
     def __iter__(self) -> Iterator[Overrides]:
-        return iter(self._points)
+        return iter(self._points[: self._count])
 
     @overload
     def __getitem__(self, place: int) -> Overrides: ...
     @overload
     def __getitem__(self, place: slice) -> Sequence[Overrides]: ...
     def __getitem__(self, place: int | slice) -> Overrides | Sequence[Overrides]:
-        return self._points[place]
+        return tuple(self._points[: self._count])[place]

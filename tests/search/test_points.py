@@ -29,3 +29,20 @@ def test_points_are_a_sequence_in_the_order_of_trying():
     points = Points([{"a": 2}, {"a": 1}, {"a": 2}])
     assert list(points) == [{"a": 2}, {"a": 1}, {"a": 2}]
     assert (len(points), points[1], points[1:]) == (3, {"a": 1}, ({"a": 1}, {"a": 2}))
+
+
+def test_points_grow_without_touching_those_they_grew_from():
+    first = Points([{"a": 1}])
+    second = first.with_point({"a": 2}, point_key({"a": 2}))
+    third = second.with_point({"a": 1}, point_key({"a": 1}))
+    branch = first.with_point({"a": 3}, point_key({"a": 3}))
+    assert [list(one) for one in (first, second, third, branch)] == [
+        [{"a": 1}],
+        [{"a": 1}, {"a": 2}],
+        [{"a": 1}, {"a": 2}, {"a": 1}],
+        [{"a": 1}, {"a": 3}],
+    ]
+    assert [{"a": 2} in one for one in (first, second, third, branch)] == [False, True, True, False]
+    assert {"a": 3} in branch
+    assert {"a": 3} not in third
+    assert (len(first), third[-1]) == (1, {"a": 1})
