@@ -19,7 +19,7 @@ from autotune.ladder.finish_words import is_confirmed, label
 from autotune.records import StageName, StageResult
 from autotune.store.store import Store
 from autotune.trial.environment import device_environment, plugin_environment
-from autotune.trial.preparation import fixed_overrides
+from autotune.trial.preparation import whole_overrides
 from autotune.verl_config.extensions import extensions_in
 
 
@@ -54,7 +54,7 @@ def export(
             form,
             resolved=resolved,
             verl=the_job.verl,
-            overrides={**fixed_overrides(the_job), **best.overrides},
+            overrides=whole_overrides(the_job, best.overrides),
             facts=ExportFacts(
                 job_name=the_job.name,
                 results=tuple(found),

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autotune.controller.flight import Flight, curve
+from autotune.controller.line import Line, batch_of, smallest_gpus
 from autotune.controller.memory import MemoryForecasts
 from autotune.controller.notices import stage_notice
 from autotune.controller.services import Services
 from autotune.controller.stored_events import store_events
-from autotune.controller.wording import outcome_line, users_fault
+from autotune.controller.wording import outcome_line, too_large, users_fault
 from autotune.errors import AutotuneError
 from autotune.job.model import Job, StageSection
 from autotune.job.space_resolution import ResolvedSpace
@@ -26,6 +27,7 @@ from autotune.ladder.early_end import early_stop
 from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt, machine_at_fault
 from autotune.ladder.objective import constraints, intermediate, objective
 from autotune.ladder.strategy import measures_alone
+from autotune.ladder.turn import PASSED_AT_MOST, Start, Turn
 from autotune.ladder.view import Move, StageView, TrialView
 from autotune.records import (
     AttemptEnd,
@@ -47,6 +49,8 @@ from autotune.records import (
 from autotune.search.study import StageStudy
 from autotune.search.telling import Telling, telling
 from autotune.trial.preparation import Refusal, steps_of
+from autotune.trial.request import AttemptRequest
+from autotune.verl_config.training_shape import gpus_of
 
 
 class StudyStopError(Exception):
@@ -85,7 +89,12 @@ class StageClimb:
         self._told = 0
         self._best_objective: float | None = None
         self._overrides: dict[int, Overrides] = {}
-        self._open: list[Flight] = []
+        resources = services.job.resources
+        batch = batch_of(space, resources.batch, warm_sessions=resources.warm_sessions)
+        # The finish alternates its two arms on purpose.
+        passed = 0 if stage is StageName.FINISH else PASSED_AT_MOST
+        self._line = Line(services.launcher, batch, passed)
+        self._smallest = smallest_gpus(space, gpus_of(carried, resources.gpus_per_trial))
         self._memory = MemoryForecasts(services.job, stage, services.store, services.watcher)
         stored = services.store.trials()
         self._told_before = sum(
@@ -125,19 +134,44 @@ class StageClimb:
     def device_s(self) -> float:
         """Device seconds of the whole job, attempts in the air included."""
         now_s = self._services.clock.now_s()
-        devices = self._services.job.resources.gpus_per_trial
-        return self._booked_device_s + sum((now_s - f.started_s) * devices for f in self.flights.values())
+        return self._booked_device_s + sum((now_s - f.started_s) * f.gpus for f in self.flights.values())
 
     def has_room(self) -> bool:
         """Whether one more trial may run beside those in the air without spoiling what they measure."""
         return not self.flights or not measures_alone(self.section, self._services.job.resources.device)
+
+    def is_waiting(self) -> bool:
+        """Whether trials are open that have not started."""
+        return len(self._line) > 0
+
+    def turn(self, *, may_ask: bool) -> Turn:
+        """Which open trial starts now, or whether the stage is to be asked for one more; see `ladder/turn.py`.
+
+        Nothing is asked for while not even the smallest trial of the space would find room.
+        """
+        may_ask = may_ask and self._services.launcher.slots(self._smallest) > 0
+        return self._line.turn(may_ask=may_ask)
+
+    def begin(self, turn: Start) -> None:
+        """Starts the trial whose turn it is, or goes on with it where a controller was interrupted."""
+        waiting = self._line.take(turn)
+        flight = waiting.flight
+        if waiting.request is not None:
+            self._launch(flight, AttemptRole.MEASURE, waiting.request)
+        elif flight.attempts:
+            self.proceed(flight)
+        else:
+            self._services.watcher.say(
+                f"{self.stage.value} #{flight.number}: again, {flight.candidate.origin}"
+            )
+            self.launch(flight, AttemptRole.MEASURE)
 
     def sampled(self) -> Candidate | None:
         """The sampler's proposal; None where the space is used up."""
         return self._study.sampled(self.view().tried)
 
     def start(self, candidate: Candidate) -> bool:
-        """Opens a trial and launches its first attempt; False where it was rejected before."""
+        """Opens a trial, which begins when its turn comes; False where it was rejected before."""
         number = self._study.ask(candidate)
         overrides = self._overrides_of(candidate)
         now = self._services.clock.utc_now()
@@ -145,8 +179,11 @@ class StageClimb:
         flight = Flight(trial_id=trial_id, number=number, candidate=candidate, overrides=overrides)
         self.know(TrialView(number=number, candidate=candidate), overrides)
         self._services.watcher.say(f"{self.stage.value} #{number}: {candidate.origin}")
-        self.launch(flight, AttemptRole.MEASURE)
-        return self.view_of(number).verdict is None
+        request = self._prepared(flight, AttemptRole.MEASURE)
+        if request is None:
+            return False
+        self._line.join(flight, request.gpus, request)
+        return True
 
     def know(self, view: TrialView, overrides: Overrides) -> None:
         """Takes a trial into the stage's view, from `start` or from the database, in order of numbers."""
@@ -160,56 +197,56 @@ class StageClimb:
         self._overrides[view.number] = overrides
 
     def leave_open(self, flight: Flight) -> None:
-        """Notes a trial that an interrupted controller left; it goes on when there is a slot."""
-        self._open.append(flight)
-
-    def go_on_with_open(self) -> bool:
-        """Goes on with one trial that was left open; False where there is none."""
-        if not self._open:
-            return False
-        flight = self._open.pop(0)
-        if flight.attempts:
-            self.proceed(flight)
-        else:
-            self._services.watcher.say(
-                f"{self.stage.value} #{flight.number}: again, {flight.candidate.origin}"
-            )
-            self.launch(flight, AttemptRole.MEASURE)
-        return True
+        """Notes a trial that an interrupted controller left; it goes on when there is room."""
+        overrides = {**flight.overrides, **self.section.overrides}
+        self._line.join(flight, gpus_of(overrides, self._services.job.resources.gpus_per_trial))
 
     def launch(self, flight: Flight, role: AttemptRole, *, alone: bool = False) -> None:
-        """Launches one attempt: intent into the store, then the effect.
+        """Launches one attempt, where the trial is not rejected before.
 
         `alone`: in a process of its own, although it could share one.
         """
+        request = self._prepared(flight, role)
+        if request is not None:
+            self._launch(flight, role, replace(request, session_key=None) if alone else request)
+
+    def _prepared(self, flight: Flight, role: AttemptRole) -> AttemptRequest | None:
+        """The request of the trial's next attempt; None where the trial was told that it is rejected."""
         services = self._services
         index = flight.index + 1
         paths = services.paths.attempt(self.stage, flight.number, index)
-        attempt_id = uuid.uuid4().hex[:12]
-        section = self._section_for(flight)
-        request = services.preparer.request(section, flight.overrides, role, paths, attempt_id)
+        request = services.preparer.request(
+            self._section_for(flight), flight.overrides, role, paths, uuid.uuid4().hex[:12]
+        )
+        if isinstance(request, AttemptRequest) and request.gpus > services.launcher.largest():
+            request = too_large(request.gpus, services.launcher.largest(), services.job.resources)
         if isinstance(request, Refusal):
             self._reject(flight, role, request)
-            return
+            return None
         if index == 0 and self.stage is not StageName.FINISH:  # both of its arms have to run
             settings = services.preparer.settings(self.section, flight.overrides, role, paths)
             flat = services.preparer.resolve(settings).flat
             hopeless = self._memory.before_launch(self.view(), flight, flat)
             if hopeless is not None:
                 self.tell(flight, hopeless)
-                return
-        if alone:
-            request = replace(request, session_key=None)
+                return None
+        return request
+
+    def _launch(self, flight: Flight, role: AttemptRole, request: AttemptRequest) -> None:
+        """Launches one attempt: intent into the store, then the effect."""
+        services = self._services
+        attempt_id = request.attempt_id
+        flight.index += 1
         services.store.start_attempt(
             flight.trial_id,
             attempt_id=attempt_id,
-            index=index,
+            index=flight.index,
             role=role,
             folder=request.folder,
             at_utc=services.clock.utc_now(),
             devices=request.gpus,
         )
-        flight.attempt_id, flight.index, flight.role = attempt_id, index, role
+        flight.attempt_id, flight.role, flight.gpus = attempt_id, role, request.gpus
         flight.steps, flight.end_asked, flight.rows_weighed = steps_of(self.section, role), False, 0
         flight.evidence, flight.started_s = Evidence(), services.clock.now_s()
         flight.unwritten, flight.written_s = [], flight.started_s
@@ -243,7 +280,7 @@ class StageClimb:
         verdict = self.judged(flight.evidence, flight.steps, flight.overrides)
         if stopped is not None and flight.evidence.stop is None and end.asked:
             verdict = replace(verdict, outcome=Outcome.STOPPED, failure=None)
-        device_s = (services.clock.now_s() - flight.started_s) * services.job.resources.gpus_per_trial
+        device_s = (services.clock.now_s() - flight.started_s) * flight.gpus
         services.store.end_attempt(
             flight.attempt_id, end=end, verdict=verdict, device_s=device_s, at_utc=services.clock.utc_now()
         )

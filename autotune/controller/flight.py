@@ -19,6 +19,8 @@ class Flight:
     overrides: Overrides
     """Everything over the job's own configuration, earlier stages included."""
     attempts: list[EndedAttempt] = field(default_factory=list)
+    gpus: int = 1
+    """Held by the running attempt; on CPU its ranks."""
     index: int = -1
     """Of the running attempt; counts lost ones too."""
     attempt_id: str = ""

@@ -19,6 +19,7 @@ from autotune.search.study import StageStudy, open_storage, storage_errors
 from autotune.store.stored import StoredTrial
 from autotune.trial.preparation import Preparer
 from autotune.verl_config.extensions import with_extensions
+from autotune.verl_config.training_shape import gpus_of
 
 
 def run_ladder(
@@ -89,7 +90,7 @@ def stage_space(job: Job, section: StageSection, preparer: Preparer, carried: Ov
     """The stage's space in numbers; the configuration carried down the ladder is a point of it."""
     flat = preparer.resolve(carried).flat
     space = with_extensions(section, job.extensions)
-    return resolve_space(space, job_facts(flat, job.resources.gpus_per_trial), flat)
+    return resolve_space(space, job_facts(flat, gpus_of(flat, job.resources.gpus_per_trial)), flat)
 
 
 def first_candidates(

@@ -16,7 +16,8 @@ from autotune.controller.progress import Standing, Watcher, finished_trial, flig
 from autotune.errors import AutotuneError, NothingFeasibleError, StoppedError
 from autotune.job.model import Job
 from autotune.judge import guards
-from autotune.ladder.view import Finish, Propose, Sample
+from autotune.ladder.turn import Hold, Start
+from autotune.ladder.view import Propose, Sample, Wait
 from autotune.records import AttemptEnd, Event, StageResult
 from autotune.store.store import Store
 from autotune.trial.launcher import Launcher
@@ -139,26 +140,25 @@ class Controller:
                 self._launcher.end(flight.attempt_id, reason, spare_s)
 
     def _fill(self, climb: StageClimb) -> bool:
-        """Starts trials while there are slots; True once the stage wants no more."""
-        while self._launcher.slots() > 0 and climb.has_room() and self._stop_reason is None:
-            with self._stop_on_fault():
-                if climb.go_on_with_open():
-                    continue
-            if self._error is not None:
-                return False
+        """Starts trials while there is room; True once the stage wants no more and none waits."""
+        may_ask, finished = True, False
+        while climb.has_room() and self._stop_reason is None:
+            turn = climb.turn(may_ask=may_ask)
+            if isinstance(turn, Hold):
+                break
+            if isinstance(turn, Start):
+                with self._stop_on_fault():
+                    climb.begin(turn)
+                continue
             move = climb.next_move()
-            if isinstance(move, Finish):
-                return True
             candidate = move.candidate if isinstance(move, Propose) else None
             if isinstance(move, Sample):
                 candidate = climb.sampled()
-                if candidate is None:
-                    return True
             if candidate is None:
-                return False
-            if not climb.start(candidate):
-                return False  # it took no slot; what runs is looked at before the next proposal
-        return False
+                may_ask, finished = False, not isinstance(move, Wait)
+            elif not climb.start(candidate):
+                break  # it took no slot; what runs is looked at before the next proposal
+        return finished and not climb.is_waiting() and self._error is None
 
     def _show(self, climb: StageClimb) -> None:
         now_s = self._clock.now_s()

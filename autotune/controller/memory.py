@@ -28,6 +28,7 @@ from autotune.ladder.view import StageView, TrialView
 from autotune.records import Figures, Outcome, StageName, Verdict
 from autotune.store.store import Store
 from autotune.store.stored import StoredAttempt
+from autotune.verl_config.training_shape import gpus_of
 
 FlatOf = Callable[[int], Flat]
 """A trial's number to its resolved verl configuration."""
@@ -84,7 +85,7 @@ class MemoryForecasts:
             return {}
         lesson = self._lessons.of(_key(self._stage, view.number))
         if lesson is None:
-            return _on_line(view, others, flat_of, self._job.resources.gpus_per_trial)
+            return _on_line(view, others, flat_of, self._gpus)
         judged = lesson.judgement
         if view.verdict.outcome is Outcome.REJECTED:
             return judged.expected_frac
@@ -101,12 +102,15 @@ class MemoryForecasts:
         model = self._model(flat)
         if model is None or self._capacity_gb is None:
             return None
-        gpus, capacity_gb = self._job.resources.gpus_per_trial, self._capacity_gb
+        gpus, capacity_gb = self._gpus(flat), self._capacity_gb
         at_limit = forecast(flat, model, capacity_gb, gpus, lengths=Lengths.at_limit(flat))
         made = forecast(flat, model, capacity_gb, gpus)
         judged = judge(made, self._lessons.correction(capacity_gb), at_limit=at_limit)
         self._store.add_forecast(flight.trial_id, judged)
         return judged
+
+    def _gpus(self, flat: Flat) -> int:
+        return gpus_of(flat, self._job.resources.gpus_per_trial)
 
     def _take(self, key: TrialKey, trial_id: int, ended: Sequence[EndedAttempt]) -> None:
         for attempt in ended:
@@ -154,7 +158,9 @@ def _key(stage: StageName, number: int) -> TrialKey:
     return list(StageName).index(stage), number
 
 
-def _on_line(view: TrialView, others: Iterable[TrialView], flat_of: FlatOf, gpus: int) -> Mapping[str, float]:
+def _on_line(
+    view: TrialView, others: Iterable[TrialView], flat_of: FlatOf, gpus: Callable[[Flat], int]
+) -> Mapping[str, float]:
     """The failing phase's peak by those of other trials, for models that no forecast knows."""
     if view.verdict is None or not ran_out_of_memory(view.verdict) or view.verdict.failure is None:
         return {}
@@ -164,8 +170,10 @@ def _on_line(view: TrialView, others: Iterable[TrialView], flat_of: FlatOf, gpus
         peak = other.verdict.figures.peak_by_phase_frac.get(phase) if other.verdict else None
         if other.number == view.number or peak is None:
             continue
-        tokens = largest_micro_batch_tokens(flat_of(other.number), phase, gpus)
+        flat = flat_of(other.number)
+        tokens = largest_micro_batch_tokens(flat, phase, gpus(flat))
         if tokens is not None:
             known.append((tokens, peak))
-    peak = peak_on_line(known, largest_micro_batch_tokens(flat_of(view.number), phase, gpus))
+    flat = flat_of(view.number)
+    peak = peak_on_line(known, largest_micro_batch_tokens(flat, phase, gpus(flat)))
     return {} if peak is None else {phase: peak}

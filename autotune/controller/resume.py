@@ -106,7 +106,7 @@ def _end_interrupted(
         attempt.attempt_id,
         end=end,
         verdict=verdict,
-        device_s=end.at_s * services.job.resources.gpus_per_trial,
+        device_s=end.at_s * attempt.devices,
         at_utc=services.clock.utc_now(),
     )
     word = "finished meanwhile, adopted" if adopted else "interrupted, will run again"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from autotune.controller.flight import Flight
 from autotune.errors import Fault, UserCodeError
+from autotune.job.model import ResourceSection
 from autotune.ladder.view import TrialView
 from autotune.records import StageName, Verdict
+from autotune.trial.preparation import Refusal
+from autotune.verl_config.training_shape import GPUS
 
 
 def outcome_line(stage: StageName, view: TrialView) -> str:
@@ -43,3 +46,12 @@ def users_fault(stage: StageName, flight: Flight, verdict: Verdict) -> UserCodeE
             f"`autotune show {flight.number} --stage {stage.value}` has the console log",
         )
     )
+
+
+def too_large(gpus: int, largest: int, resources: ResourceSection) -> Refusal:
+    """The refusal of a candidate that would wait for ever: no node has, or will have, what it asks for."""
+    is_cpu = resources.device == "cpu"
+    room = "resources.trials_at_once * gpus_per_trial" if is_cpu else "the cluster's largest node"
+    unit = "ranks" if is_cpu else "GPUs"
+    found = f"{GPUS} asks for {gpus} {unit}; {room} has {largest}"
+    return Refusal((Fault(where="resources", key=GPUS, found=found, allowed=f"at most {largest}"),))

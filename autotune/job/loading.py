@@ -82,7 +82,7 @@ def job_hash(job: Job) -> str:
         "name": job.name,
         "verl": job.verl.model_dump(mode="json"),
         "resources": job.resources.model_dump(
-            mode="json", exclude={"trials_at_once", "ray_address", "python"}
+            mode="json", exclude={"trials_at_once", "batch", "ray_address", "python"}
         ),
         "stages": {name.value: _stage_identity(job, name) for name in job.stage_names()},
     }

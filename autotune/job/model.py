@@ -52,9 +52,15 @@ class ResourceSection(Section):
 
     device: Literal["gpu", "cpu"] = "gpu"
     gpus_per_trial: Count = 1
-    """GPUs of one trial on one node (verl's trainer.n_gpus_per_node); on CPU: data-parallel ranks."""
+    """GPUs of one trial on one node (verl's trainer.n_gpus_per_node); on CPU: data-parallel ranks.
+
+    A search space may vary trainer.n_gpus_per_node; this is then the size of the user's own run.
+    """
     trials_at_once: Count | None = None
-    """None: as many as the free GPUs allow; on CPU: 1."""
+    """None: as many as the free GPUs allow; on CPU: 1, and `gpus_per_trial` ranks for each."""
+    batch: Count | None = None
+    """Candidates that may be open before one of them starts, so that a warm session finds one of its cold
+    key; only where the space has cold keys. None: 3; 1: each starts as it is proposed."""
     ray_address: str | None = None
     """Cluster to join. None: RAY_ADDRESS if set, else a local one is started."""
     python: str | None = None

@@ -152,6 +152,7 @@ def stored_attempt(row: AttemptRow) -> StoredAttempt:
         started_utc=row.started_utc,
         last_seen_utc=row.last_seen_utc,
         ended_utc=row.ended_utc,
+        devices=row.devices,
         device_s=row.device_s,
         end=None if row.ending is None else end_from_text(row.ending),
         verdict=None if row.verdict is None else verdict_from_text(row.verdict),

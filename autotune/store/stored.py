@@ -49,6 +49,8 @@ class StoredAttempt:
     started_utc: datetime
     last_seen_utc: datetime
     ended_utc: datetime | None = None
+    devices: int = 1
+    """Held while it ran."""
     device_s: float = 0.0
     """Device seconds: devices held times seconds held."""
     end: AttemptEnd | None = None

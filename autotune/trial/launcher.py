@@ -21,13 +21,14 @@ from autotune.trial.orphans import end_orphan
 from autotune.trial.request import AttemptRequest
 from autotune.trial.runner import Runner
 from autotune.trial.sessions import SessionPool, WarmSession
+from autotune.trial.slots import SlotBooks, unheld
 
 if TYPE_CHECKING:
     from autotune.job.model import ResourceSection
 
 NAMESPACE = "autotune"
 SLOT_RESOURCE = "autotune_slot"
-"""Ray resource of a cluster that was started here: one CPU trial holds one."""
+"""Ray resource of a cluster that was started here: a CPU trial holds one for each of its ranks."""
 POLL_LIMIT_S = 5.0
 """Longest wait for the runners' answers; a later one comes with the next poll."""
 CONNECT_LIMIT_S = 10.0
@@ -42,8 +43,16 @@ _OBJECT_STORE_BYTES = 100 * 2**20
 class Launcher(Protocol):
     """What the controller needs of whatever runs its attempts."""
 
-    def slots(self) -> int:
-        """How many attempts could be started now."""
+    def slots(self, gpus: int = 1) -> int:
+        """How many attempts that hold `gpus` each could be started now; on CPU, of so many ranks."""
+        ...
+
+    def largest(self) -> int:
+        """The most GPUs (CPU: ranks) that an attempt can hold when nobody else is there."""
+        ...
+
+    def warm_keys(self) -> frozenset[str]:
+        """Cold keys of the sessions that wait for a candidate."""
         ...
 
     def start(self, request: AttemptRequest) -> None:
@@ -81,6 +90,8 @@ class _Attempt:
     asked_to_end: bool = False
     session: WarmSession | None = None
     """The one it runs in; None for a process of its own."""
+    node: str = ""
+    """See `SlotBooks.free`."""
 
 
 class RayLauncher:
@@ -104,37 +115,42 @@ class RayLauncher:
         self._joined = False
         self._connect()
         try:
-            self._limit = self._most_at_once()
+            self._capacity = self._devices_by_node()
         except ResourceError:
             self._disconnect()
             raise
         self._runner_class = ray.remote(Runner)
 
-    def slots(self) -> int:
-        """Free slots: by this launcher's own books, and on GPUs by what others left free.
+    def slots(self, gpus: int = 1) -> int:
+        """See `Launcher.slots`: by this launcher's own books, and on GPUs by what others left free.
 
-        An idle session's slot is free: it takes the next candidate or makes room for it.
+        An idle session's devices are free: it takes the next candidate or makes room for it.
         """
-        free = self._limit - len(self._attempts)
-        if self._resources.device == "gpu" and free > 0:
-            held = sum(self._trials_in(node) for node in self._free_by_node())
-            free = min(free, held + len(self._sessions.idle))
-        return max(0, free)
+        return self._books().slots(gpus)
+
+    def largest(self) -> int:
+        """See `Launcher.largest`. An attempt lives on one node."""
+        return max(self._capacity.values())
+
+    def warm_keys(self) -> frozenset[str]:
+        """See `Launcher.warm_keys`."""
+        return self._sessions.keys()
 
     def start(self, request: AttemptRequest) -> None:
         """See `Launcher.start`. Takes the seconds that an idle session needs to make room, if one has to."""
         session = self._sessions.take(request.session_key)
         if session is None:
-            self._make_room()
+            node = self._make_room(request.gpus)
             runner = self._runner_class.options(
-                name=f"runner-{request.attempt_id}", namespace=NAMESPACE, **self._held()
+                name=f"runner-{request.attempt_id}", namespace=NAMESPACE, **self._held(request.gpus, node)
             ).remote()
             if request.session_key is not None:
-                session = WarmSession.for_first(request, runner)
+                session = WarmSession.for_first(request, runner, node)
         if session is not None:
-            runner, request = session.runner, replace(request, session=session.next_place())
+            runner, node = session.runner, session.node
+            request = replace(request, session=session.next_place())
         started = runner.start.remote(request.to_json(), self._environment)
-        self._attempts[request.attempt_id] = _Attempt(request, runner, started, session=session)
+        self._attempts[request.attempt_id] = _Attempt(request, runner, started, session=session, node=node)
 
     def poll(self) -> list[tuple[str, Event]]:
         """See `Launcher.poll`. A dead runner gives a lost `AttemptEnd` after its processes were ended."""
@@ -192,7 +208,7 @@ class RayLauncher:
                 "_system_config": {"worker_niceness": 0},  # verl inherits it
             }
             if self._resources.device == "cpu":
-                options |= {"num_gpus": 0, "resources": {SLOT_RESOURCE: self._resources.trials_at_once or 1}}
+                options |= {"num_gpus": 0, "resources": {SLOT_RESOURCE: self._cpu_ranks()}}
         try:
             if address:
                 _answers(address)
@@ -228,15 +244,17 @@ class RayLauncher:
             self._joined = False
             self._ray.shutdown()
 
-    def _most_at_once(self) -> int:
-        """How many attempts this cluster takes when nobody else uses it."""
-        wanted = self._resources.trials_at_once
+    def _devices_by_node(self) -> dict[str, int]:
+        """Devices of each node that has any, when nobody else uses the cluster.
+
+        Raises:
+            ResourceError: No node has the GPUs of a trial of the job's own size.
+        """
         if self._resources.device == "cpu":
-            return wanted or 1
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        possible = sum(self._trials_in(node) for node in nodes)
-        if possible == 0:
-            most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
+            return {"": self._cpu_ranks()}
+        nodes = {node["NodeID"]: int(node["Resources"].get("GPU", 0)) for node in self._nodes()}
+        most = max(nodes.values(), default=0)
+        if most < self._resources.gpus_per_trial:
             raise ResourceError(
                 Fault(
                     where="Ray cluster",
@@ -247,24 +265,45 @@ class RayLauncher:
                     "resources.ray_address, or set resources.device: cpu",
                 )
             )
-        return min(possible, wanted or possible)
+        return {node: gpus for node, gpus in nodes.items() if gpus > 0}
 
-    def _trials_in(self, node: dict[str, float]) -> int:
-        return int(node.get("GPU", 0)) // self._resources.gpus_per_trial
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
 
-    def _free_by_node(self) -> Sequence[dict[str, float]]:
+    def _cpu_ranks(self) -> int:
+        """Data-parallel ranks that run on this machine's CPU at once."""
+        return (self._resources.trials_at_once or 1) * self._resources.gpus_per_trial
+
+    def _books(self) -> SlotBooks:
+        """What is held now, by this launcher and by others."""
+        is_cpu = self._resources.device == "cpu"
+        held = [(attempt.node, attempt.request.gpus) for attempt in self._attempts.values()]
+        held += [(session.node, session.gpus) for session in self._sessions.idle]
+        return SlotBooks(
+            free=unheld(self._capacity, held, None if is_cpu else self._free_by_node()),
+            idle=tuple(self._sessions.idle),
+            running=len(self._attempts),
+            most=self._resources.trials_at_once or (1 if is_cpu else None),
+        )
+
+    def _free_by_node(self) -> dict[str, int]:
         # Ray has no public call for it; verl relies on this one too (single_controller/ray/base.py:229).
         from ray._private.state import available_resources_per_node
 
-        return list(available_resources_per_node().values())
+        return {
+            node: int(resources.get("GPU", 0)) for node, resources in available_resources_per_node().items()
+        }
 
-    def _held(self) -> dict[str, Any]:
+    def _held(self, gpus: int, node: str) -> dict[str, Any]:
         """What the actor of one attempt holds. No CPUs: the runner itself only watches."""
         held: dict[str, Any] = {"num_cpus": 0, "max_restarts": 0}
         if self._resources.device == "gpu":
-            held["num_gpus"] = self._resources.gpus_per_trial
+            held["num_gpus"] = gpus
         elif SLOT_RESOURCE in self._ray.cluster_resources():
-            held["resources"] = {SLOT_RESOURCE: 1}
+            held["resources"] = {SLOT_RESOURCE: gpus}
+        if node and len(self._capacity) > 1:  # Ray would spread what the books pack
+            strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+            held["scheduling_strategy"] = strategy(node_id=node, soft=False)
         return held
 
     # The attempts
@@ -316,10 +355,14 @@ class RayLauncher:
         with suppress(self._ray.exceptions.RayError):
             self._ray.kill(attempt.runner)
 
-    def _make_room(self) -> None:
-        """Ends the idle session that waited longest where a new process would be one too many."""
-        if self._sessions.idle and len(self._attempts) + len(self._sessions.idle) >= self._limit:
-            self._retire(self._sessions.oldest())
+    def _make_room(self, gpus: int) -> str:
+        """Ends the idle sessions that are in the way; the node for a new process, `` where Ray finds one."""
+        place = self._books().place(gpus)
+        if place is None:
+            return ""  # others hold what it needs: its runner waits for them inside Ray
+        for session in place.retired:
+            self._retire(session)
+        return place.node
 
     def _retire(self, session: WarmSession) -> None:
         self._sessions.forget(session)

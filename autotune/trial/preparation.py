@@ -20,11 +20,13 @@ from autotune.trial.request import AttemptRequest, CpuShare
 from autotune.verl_config.compose import ResolvedConfig, compose, verl_version
 from autotune.verl_config.constraints import violations
 from autotune.verl_config.extensions import extension_overrides
+from autotune.verl_config.training_shape import GPUS, gpus_of
 from autotune.verl_config.validation import VerlValidator
 from autotune.verl_plugin.warm.live_keys import VERL_RELEASE, cold_key, cold_only
 
 STOCK_ENTRY = "verl.trainer.main_ppo"
 """verl's own entry, which a warm session stands in for."""
+_RAY_GPUS = "ray_kwargs.ray_init.num_gpus"
 _KEPT = 64
 """Resolved configurations that are kept; one takes about 100 kB and a quarter of a second to make."""
 
@@ -63,7 +65,7 @@ class Preparer:
         """
         key = json.dumps(overrides, sort_keys=True)
         if key not in self._resolved:
-            config = compose(self._job.verl, {**fixed_overrides(self._job), **overrides})
+            config = compose(self._job.verl, whole_overrides(self._job, overrides))
             # Told trials are looked up again and again, by the memory model among others.
             self._resolved = {**dict(list(self._resolved.items())[-_KEPT + 1 :]), key: config}
         return self._resolved[key]
@@ -82,7 +84,7 @@ class Preparer:
             config = self.resolve(settings)
         except VerlConfigError as error:
             return Refusal(error.faults)
-        faults = violations(config.flat, self._job.resources.gpus_per_trial)
+        faults = violations(config.flat, self.gpus(config))
         if not faults:
             texts = self._validator.validate(config.yaml())
             faults = [Fault(where="verl's own validation", found=text) for text in texts]
@@ -106,6 +108,10 @@ class Preparer:
     def missing_loggers(self) -> dict[str, str]:
         """Why verl's environment cannot log to one of the job's trackers, by name."""
         return self._validator.missing_loggers(self._job.mirror.loggers)
+
+    def gpus(self, config: ResolvedConfig) -> int:
+        """GPUs that a trial of this configuration holds; on CPU its data-parallel ranks."""
+        return gpus_of(config.flat, self._job.resources.gpus_per_trial)
 
     def cold_reason(self, config: ResolvedConfig) -> str | None:
         """Why trials of this configuration start a verl process each; None where they share sessions."""
@@ -139,7 +145,7 @@ class Preparer:
             config_text=config.yaml(),
             session_key=None if self.cold_reason(config) else cold_key(config.flat),
             environment=without_secrets(self._job.verl.environment),
-            gpus=resources.gpus_per_trial,
+            gpus=self.gpus(config),
             device=resources.device,
             cpu=CpuShare(
                 cap_gb=resources.cpu.worker_memory_cap_gb,
@@ -155,6 +161,14 @@ class Preparer:
         )
 
 
+def whole_overrides(job: Job, overrides: Overrides) -> dict[str, Value]:
+    """A candidate's overrides over what the job's other sections fix; all of it is exported."""
+    whole = {**fixed_overrides(job), **overrides}
+    if job.resources.device == "cpu" and _RAY_GPUS not in overrides:
+        whole[_RAY_GPUS] = gpus_of(whole, job.resources.gpus_per_trial)
+    return whole
+
+
 def fixed_overrides(job: Job) -> dict[str, Value]:
     """What the job's other sections say about verl's own keys; part of what is exported."""
     return {**device_overrides(job), **extension_overrides(job.extensions)}
@@ -162,11 +176,11 @@ def fixed_overrides(job: Job) -> dict[str, Value]:
 
 def device_overrides(job: Job) -> dict[str, Value]:
     """What the job's resources say about verl's own resource keys."""
-    overrides: dict[str, Value] = {"trainer.n_gpus_per_node": job.resources.gpus_per_trial}
+    overrides: dict[str, Value] = {GPUS: job.resources.gpus_per_trial}
     if job.resources.device == "cpu":
         overrides["trainer.device"] = "cpu"
         # verl counts Ray's GPUs whatever the device is, and waits in silence for Ray CPUs it lacks.
-        overrides["ray_kwargs.ray_init.num_gpus"] = job.resources.gpus_per_trial
+        overrides[_RAY_GPUS] = job.resources.gpus_per_trial
         overrides["ray_kwargs.ray_init.num_cpus"] = job.resources.cpu.ray_cpus
     return overrides
 

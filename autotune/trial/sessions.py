@@ -19,16 +19,20 @@ class WarmSession:
     key: str
     runner: Any
     """Handle of the Ray actor that lives as long as the session."""
+    gpus: int = 1
+    """Devices that it holds, as each of its candidates does: their number is part of the cold key."""
+    node: str = ""
+    """The node they are on; empty where there is but one."""
     given: int = 0
     """Candidates that it was given."""
 
     @classmethod
-    def for_first(cls, request: AttemptRequest, runner: Any) -> WarmSession:
+    def for_first(cls, request: AttemptRequest, runner: Any, node: str = "") -> WarmSession:
         """A session that begins with this request; its folder lies beside the attempts' folders."""
         assert request.session_key is not None
         session_id = uuid.uuid4().hex[:12]
         folder = Path(request.folder).parent.parent / "sessions" / session_id
-        return cls(session_id, str(folder), request.session_key, runner)
+        return cls(session_id, str(folder), request.session_key, runner, gpus=request.gpus, node=node)
 
     def next_place(self) -> SessionPlace:
         """The place of its next candidate."""
@@ -54,6 +58,10 @@ class SessionPool:
     def give_back(self, session: WarmSession) -> None:
         """Its candidate has ended, and it may have another."""
         self.idle.append(session)
+
+    def keys(self) -> frozenset[str]:
+        """Cold keys of those that wait."""
+        return frozenset(session.key for session in self.idle)
 
     def oldest(self) -> WarmSession:
         """The one that waits longest."""

@@ -32,7 +32,7 @@ def _gpus_agree(shape: TrainingShape) -> Iterable[Fault]:
             key="trainer.n_gpus_per_node",
             found=f"{a_node} * {nodes} nodes = {a_node * nodes} GPUs",
             allowed=f"the {shape.gpus} GPUs of a trial",
-            next_step="make trainer.n_gpus_per_node and resources.gpus_per_trial agree",
+            next_step="make trainer.n_gpus_per_node and resources.gpus_per_trial agree; a trial has one node",
         )
 
 

@@ -14,6 +14,20 @@ REF = "actor_rollout_ref.ref"
 MODEL = "actor_rollout_ref.model"
 
 
+GPUS = "trainer.n_gpus_per_node"
+
+
+def gpus_of(flat: Mapping[str, Value], otherwise: int) -> int:
+    """GPUs that a trial of this configuration holds (CPU: ranks); a trial lives on one node.
+
+    Args:
+        flat: Dotted keys to values, resolved or overrides alone.
+        otherwise: Where they do not say: `resources.gpus_per_trial`.
+    """
+    value = flat.get(GPUS)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else otherwise
+
+
 @dataclass(frozen=True)
 class TrainingShape:
     """One configuration on so many GPUs. None: unset, or not a number."""

@@ -30,9 +30,17 @@ class ReplayLauncher:
     launched: int = 0
     _events: list[tuple[str, Event]] = field(default_factory=list)
 
-    def slots(self) -> int:
+    def slots(self, gpus: int = 1) -> int:
         """One, when nothing waits to be polled."""
         return 0 if self._events else 1
+
+    def largest(self) -> int:
+        """A replayed attempt holds no devices, so it may have any size."""
+        return 1 << 16
+
+    def warm_keys(self) -> frozenset[str]:
+        """None: what a session would save, the script says."""
+        return frozenset()
 
     def start(self, request: AttemptRequest) -> None:
         """Plays the attempt; `poll` tells it at once."""

@@ -52,9 +52,17 @@ class ReplayLauncher:
         if isinstance(self.clock, EventClock):
             self.clock.next_event_s = self.next_event_s
 
-    def slots(self) -> int:
-        """Attempts that could be started now."""
+    def slots(self, gpus: int = 1) -> int:
+        """Attempts that could be started now, whatever their size."""
         return self.limit - len(self._playing)
+
+    def largest(self) -> int:
+        """A replayed attempt holds no devices, so it may have any size."""
+        return 1 << 16
+
+    def warm_keys(self) -> frozenset[str]:
+        """None: what a session would save, the script says."""
+        return frozenset()
 
     def start(self, request: AttemptRequest) -> None:
         """Asks the script what the candidate does, and begins to play it."""

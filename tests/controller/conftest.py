@@ -197,16 +197,49 @@ class PlayedLauncher:
     clock: ManualClock
     script: Script = synthetic_verl
     limit: int = 1
+    """Devices on its one node."""
+    holds_sessions: bool = False
+    """Whether a session stays behind on the devices of an ended attempt, until another needs them."""
     started: list[AttemptRequest] = field(default_factory=list)
+    cold_starts: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    """Devices of running attempts, by attempt id."""
+    _idle: list[tuple[str, int]] = field(default_factory=list)
     _playing: dict[str, tuple[float, list[Event]]] = field(default_factory=dict)
 
-    def slots(self) -> int:
-        return self.limit - len(self._playing)
+    def slots(self, gpus: int = 1) -> int:
+        return (self.limit - sum(self.held.values())) // gpus
+
+    def largest(self) -> int:
+        return self.limit
+
+    def warm_keys(self) -> frozenset[str]:
+        return frozenset(key for key, _ in self._idle)
+
+    def _sit_down(self, request: AttemptRequest) -> None:
+        """In the session of its key; else the oldest ones make room for a new process."""
+        session = (request.session_key, request.gpus)
+        if session in self._idle:
+            self._idle.remove(session)
+        else:
+            self.cold_starts += 1
+            taken = sum(self.held.values()) + request.gpus
+            while self._idle and taken + sum(gpus for _, gpus in self._idle) > self.limit:
+                self._idle.pop(0)
+        self.held[request.attempt_id] = request.gpus
+
+    def _get_up(self, attempt_id: str) -> None:
+        del self._playing[attempt_id]
+        gpus = self.held.pop(attempt_id)
+        request = next(one for one in self.started if one.attempt_id == attempt_id)
+        if self.holds_sessions and request.session_key is not None:
+            self._idle.append((request.session_key, gpus))
 
     def start(self, request: AttemptRequest) -> None:
-        assert self.slots() > 0
+        assert self.slots(request.gpus) > 0
         self.started.append(request)
         events = self.script(request, configuration(request.config_text))
+        self._sit_down(request)
         self._playing[request.attempt_id] = (self.clock.now_s(), events)
 
     def poll(self) -> list[tuple[str, Event]]:
@@ -215,7 +248,7 @@ class PlayedLauncher:
             while events and events[0].at_s <= self.clock.now_s() - began_s:
                 due.append((attempt_id, events.pop(0)))
                 if isinstance(due[-1][1], AttemptEnd):
-                    del self._playing[attempt_id]
+                    self._get_up(attempt_id)
         return due
 
     def end(self, attempt_id: str, reason: str, spare_s: float | None = None) -> None:
@@ -225,6 +258,7 @@ class PlayedLauncher:
 
     def close(self) -> None:
         self._playing.clear()
+        self.held.clear()
 
 
 class AgreeableValidator:

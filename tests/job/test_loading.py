@@ -266,6 +266,7 @@ def test_local_inputs_become_absolute_and_hub_ids_stay(write_job, job_dict, tmp_
         (f"stages/survive/search_space/parameters/{KEY}/why", "Because.", False),
         ("stages/survive/trials", 20, False),
         ("resources/trials_at_once", 2, False),
+        ("resources/batch", 2, False),
         ("budget/gpu_hours", 2, False),
         ("storage/results", "elsewhere", False),
         ("guards/wall_limit_s", 60, False),
