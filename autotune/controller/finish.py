@@ -180,17 +180,21 @@ def _used_seeds(job: Job, own: Mapping[str, Value]) -> list[int]:
 def _runs_left(job: Job, store: Store) -> float | None:
     """For how many runs the budget has room, by what a completed trial has cost; None without limits."""
     trials = store.trials()
-    spent_s, cost_s = store.device_s_by_trial(), 0.0
+    spent_s, cost_s, run_s = store.device_s_by_trial(), 0.0, 0.0
     done = [t for t in trials if t.verdict is not None and t.verdict.outcome is Outcome.COMPLETED]
     if done:
         cost_s = sum(spent_s.get(trial.id, 0.0) for trial in done) / len(done)
+        run_s = sum(spent_s.get(trial.id, 0.0) / _devices(store, trial.id) for trial in done) / len(done)
     budget, left = job.budget, []
     if budget.trials is not None:
         left.append(float(budget.trials - len(trials)))
     if budget.gpu_hours is not None and cost_s > 0.0:
         left.append((budget.gpu_hours * 3600 - store.device_s()) / cost_s)
-    if budget.wall_hours is not None and cost_s > 0.0:
+    if budget.wall_hours is not None and run_s > 0.0:
         slots = job.resources.trials_at_once or 1
-        run_s = cost_s / job.resources.gpus_per_trial / slots
-        left.append((budget.wall_hours * 3600 - store.wall_s()) / run_s)
+        left.append((budget.wall_hours * 3600 - store.wall_s()) / run_s * slots)
     return min(left) if left else None
+
+
+def _devices(store: Store, trial_id: int) -> int:
+    return max((attempt.devices for attempt in store.attempts(trial_id)), default=1)

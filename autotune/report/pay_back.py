@@ -11,6 +11,7 @@ from autotune.ladder.speed import CLEARLY
 from autotune.records import StageName, StageResult
 from autotune.report.baseline import stored_baseline
 from autotune.store.stored import StoredTrial
+from autotune.verl_config.training_shape import gpus_of
 
 
 def clear_pay_back(
@@ -35,9 +36,15 @@ def clear_pay_back(
     return pay_back(
         books,
         {StageName.SPEED: result},
-        job.resources.gpus_per_trial,
+        _baseline_gpus(job, results),
         least_gain_frac=least_gain_frac,
     )
+
+
+def _baseline_gpus(job: Job, results: Mapping[StageName, StageResult]) -> int:
+    """GPUs of one run of what stage speed measures against."""
+    survive = results.get(StageName.SURVIVE)
+    return gpus_of(survive.overrides if survive else {}, job.resources.gpus_per_trial)
 
 
 def _is_start(result: StageResult, trials: Sequence[StoredTrial]) -> bool:

@@ -44,7 +44,9 @@ class SlotBooks:
 
         A full node is worth more than two half full ones: a large attempt needs a whole one.
         """
-        places = [(self._make_room(node, gpus), node) for node in self.free if self._within_reach(node) >= gpus]
+        places = [
+            (self._make_room(node, gpus), node) for node in self.free if self._within_reach(node) >= gpus
+        ]
         if not places:
             return None
         retired, node = min(places, key=lambda place: (len(place[0]), self.free[place[1]], place[1]))

@@ -121,7 +121,7 @@ def test_a_large_trial_is_not_starved_by_small_ones(rig: Any, tmp_path: Path) ->
         assert passed <= 5, f"#{number} of {gpus} GPUs was passed {passed} times"
 
 
-@pytest.mark.parametrize("writes", range(20, 60, 4))
+@pytest.mark.parametrize("writes", [22, 31, 40, 53])
 def test_a_crash_while_trials_wait_loses_none_of_them(rig: Any, tmp_path: Path, writes: int) -> None:
     job = sized_job(tmp_path / "results", [1, 2], trials=6)
     with rig(limit=2, job=job) as one:
@@ -165,7 +165,7 @@ def test_a_batch_is_made_only_where_the_space_has_cold_keys(
 
 
 def cold_starts(rig: Any, results: Path, batch: int) -> tuple[int, list[Any]]:
-    job = sized_job(results, [True, False], key=COLD, batch=batch, trials=20)
+    job = sized_job(results, [True, False], key=COLD, batch=batch, trials=12)
     with rig(job=job) as one:
         one.launcher.holds_sessions = True
         run_ladder(one.services, one.controller, STAGES)

@@ -92,9 +92,7 @@ def test_one_and_two_gpus_run_side_by_side_and_share_none(launcher, start):
     wait_for(lambda: launcher.slots(3) == 1)
 
 
-def test_a_large_attempt_makes_as_many_sessions_go_as_are_in_its_way(
-    launcher, start, make_request, tmp_path
-):
+def test_a_large_attempt_makes_as_many_sessions_go_as_are_in_its_way(launcher, start, make_request, tmp_path):
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nshift 2\nexec {sys.executable} -m fake_session "$@"\n')
     script.chmod(0o755)
