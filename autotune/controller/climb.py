@@ -145,7 +145,7 @@ class StageClimb:
         return len(self._line) > 0
 
     def turn(self, *, may_ask: bool) -> Turn:
-        """Which open trial starts now, or whether the stage is to be asked for one more; see `ladder/turn.py`.
+        """Which open trial starts now, or whether one more is to be asked for; see `ladder/turn.py`.
 
         Nothing is asked for while not even the smallest trial of the space would find room.
         """
