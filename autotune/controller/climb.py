@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autotune.controller.flight import Flight, curve
+from autotune.controller.flight import Flight, judged_view
 from autotune.controller.line import Line, batch_of, smallest_gpus
 from autotune.controller.memory import MemoryForecasts
 from autotune.controller.notices import stage_notice
@@ -25,7 +25,7 @@ from autotune.judge.verdict import judge_attempt
 from autotune.ladder import acceptance, strategy
 from autotune.ladder.early_end import early_stop
 from autotune.ladder.flight import Abandon, EndedAttempt, Launch, after_attempt, machine_at_fault
-from autotune.ladder.objective import constraints, intermediate, objective
+from autotune.ladder.objective import constraints, intermediate
 from autotune.ladder.strategy import measures_alone
 from autotune.ladder.turn import PASSED_AT_MOST, Start, Turn
 from autotune.ladder.view import Move, StageView, TrialView
@@ -323,7 +323,7 @@ class StageClimb:
 
     def tell(self, flight: Flight, verdict: Verdict) -> None:
         """Ends the trial in the store, then in Optuna; a crash between is mended on resumption."""
-        view = self._judged(flight, verdict)
+        view = judged_view(flight, verdict, self.view(), self._services.job.guards.kl_metric)
         self.know(view, flight.overrides)
         self._memory.learn(flight, verdict)
         told = self.telling_of(view)
@@ -374,21 +374,6 @@ class StageClimb:
     def _overrides_of(self, candidate: Candidate) -> Overrides:
         """Everything over the job's own configuration in a trial of `candidate`."""
         return {**self._carried, **self._space.overrides(candidate.params)}
-
-    def _judged(self, flight: Flight, verdict: Verdict) -> TrialView:
-        metric = self._services.job.guards.kl_metric
-        view = TrialView(
-            number=flight.number,
-            candidate=flight.candidate,
-            verdict=verdict,
-            objective=objective(self.stage, verdict),
-            rewards=curve(flight.rows, "critic/rewards/mean"),
-            kls=curve(flight.rows, metric),
-        )
-        # The trial counts towards its own baseline, so that a repeat is compared with what it is.
-        stage_view = self.view().with_trial(view)
-        accepted = acceptance.is_accepted(self.section, verdict, strategy.baseline(stage_view))
-        return replace(view, accepted=accepted)
 
     def _flat(self, number: int) -> Mapping[str, Value]:
         return self._services.preparer.resolve(self._overrides[number]).flat

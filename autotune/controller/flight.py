@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autotune.judge.evidence import Evidence
+from autotune.ladder import acceptance, strategy
 from autotune.ladder.flight import EndedAttempt
-from autotune.records import AttemptRole, Candidate, Event, MetricRow, Overrides
+from autotune.ladder.objective import objective
+from autotune.ladder.view import StageView, TrialView
+from autotune.records import AttemptRole, Candidate, Event, MetricRow, Overrides, Verdict
 
 
 @dataclass(kw_only=True)
@@ -44,3 +47,18 @@ def curve(rows: list[MetricRow], key: str) -> tuple[float, ...]:
     """The values of one metric by step, NaN and missing ones left out."""
     values = (row.values.get(key) for row in rows)
     return tuple(value for value in values if value is not None)
+
+
+def judged_view(flight: Flight, verdict: Verdict, stage_view: StageView, kl_metric: str) -> TrialView:
+    """The trial as its stage sees it once `verdict` is known; `kl_metric` is the guard's."""
+    view = TrialView(
+        number=flight.number,
+        candidate=flight.candidate,
+        verdict=verdict,
+        objective=objective(stage_view.stage, verdict),
+        rewards=curve(flight.rows, "critic/rewards/mean"),
+        kls=curve(flight.rows, kl_metric),
+    )
+    # The trial counts towards its own baseline, so that a repeat is compared with what it is.
+    baseline = strategy.baseline(stage_view.with_trial(view))
+    return replace(view, accepted=acceptance.is_accepted(stage_view.section, verdict, baseline))
