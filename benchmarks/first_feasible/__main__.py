@@ -55,11 +55,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--share", type=float, default=0.05, help="share of the space that is to fit")
     options = parser.parse_args(arguments)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    job, landscape = _narrowed(load_job(_JOB)), Landscape.read(options.peaks)
-    unset = Tightness(limit_gb=0.0, capacity_gb=0.0, share=0.0, share_without_oom=0.0)
+    job, landscape = narrowed(load_job(_JOB)), Landscape.read(options.peaks)
     with TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(dict(landscape.model)))
-        setting = Setting(job, landscape, unset, Path(folder))
+        setting = Setting(job, landscape, unset(), Path(folder))
         space = arms.space_of(setting, {})
         limit_frac = job.stages.survive.peak_memory_frac
         tight = tightness(landscape, space, wanted=options.share, limit_frac=limit_frac)
@@ -75,7 +74,12 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _narrowed(job: Job) -> Job:
+def unset() -> Tightness:
+    """Before it is known how tight the device is to be."""
+    return Tightness(limit_gb=0.0, capacity_gb=0.0, share=0.0, share_without_oom=0.0)
+
+
+def narrowed(job: Job) -> Job:
     """The survive space without what changes no capped worker, and without its two smallest sizes.
 
     The smallest micro batches take the same memory, so no device could be so small that only one of them

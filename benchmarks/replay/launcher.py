@@ -125,6 +125,12 @@ class PlainPreparer:
             device="cpu",
         )
 
+    def settings(
+        self, section: StageSection, overrides: Overrides, role: AttemptRole, paths: AttemptPaths
+    ) -> Overrides:
+        """The candidate's own: a replay is mirrored nowhere."""
+        return overrides
+
     def resolve(self, overrides: Overrides) -> Any:
         """What has a `flat` configuration."""
         return _Plain(dict(overrides))
