@@ -35,7 +35,7 @@ check: install
 unit: install
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not ray and not verl and not browser"
 
-# Half an hour: real Ray, real verl trials two at a time, a real browser.
+# A quarter of an hour and more: real Ray, real verl trials two at a time, a real browser.
 engines: install browser
 	$(BIN)/python -m pytest -m "ray or verl or browser"
 

@@ -55,7 +55,7 @@ def served(climbed: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     threading.Thread(
         target=serve, args=(copy,), kwargs={"port": 0, "announce": announce}, daemon=True
     ).start()
-    assert announced.wait(30)
+    assert announced.wait(120)
     match = re.fullmatch(rf"http://{re.escape(LOOPBACK)}:(\d+)/dashboard/", addresses[0])
     assert match is not None
     return copy, int(match[1])
@@ -164,7 +164,7 @@ def address(climbed: Path) -> Iterator[str]:
     assert line.endswith("(Ctrl-C ends it)\n")
     yield line.split()[0]
     child.send_signal(signal.SIGINT)
-    assert child.wait(20) == 0
+    assert child.wait(120) == 0
 
 
 def page_of(address: str, profile: Path, *arguments: str) -> str:
