@@ -68,7 +68,7 @@ def test_kill_9_loses_no_trial_and_leaves_no_process(ladder: Climbed) -> None:
 
 
 def test_killed_worker_is_the_machines_fault_and_tried_again(ladder: Climbed) -> None:
-    trial = next(t for t in ladder.ended.trials if t.stage is StageName.SPEED)
+    trial = next(t for t in ladder.ended.trials if t.stage is StageName.QUALITY)
     killed, again = [a for a in ladder.ended.attempts if a.trial_id == trial.id]
     assert killed.verdict is not None
     assert killed.verdict.outcome is Outcome.INFRASTRUCTURE
