@@ -154,11 +154,18 @@ def test_a_port_that_is_taken(served: tuple[Path, int]) -> None:
 # The command, in a browser
 
 
+def _hears_ctrl_c() -> None:
+    """What a shell starts in the background ignores it, and so does what that starts: these tests, say."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def address(climbed: Path) -> Iterator[str]:
     """Where `autotune dashboard` serves the job."""
     command = [sys.executable, "-u", "-m", "autotune", "dashboard", "--job", "played", "--port", "0"]
-    child = subprocess.Popen(command, cwd=climbed, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        command, cwd=climbed, stdout=subprocess.PIPE, text=True, preexec_fn=_hears_ctrl_c
+    )
     assert child.stdout is not None
     line = child.stdout.readline()
     assert line.endswith("(Ctrl-C ends it)\n")
