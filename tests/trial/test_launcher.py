@@ -52,12 +52,13 @@ def ready(launcher, make_request):
 
 
 def until_ended(launcher, *attempt_ids):
-    """All events of the attempts, by id, up to their ends."""
+    """All events of the attempts, by id, up to their ends; what others report meanwhile is left out."""
     events = {attempt_id: [] for attempt_id in attempt_ids}
 
     def all_ended():
         for attempt_id, event in launcher.poll():
-            events[attempt_id].append(event)
+            if attempt_id in events:
+                events[attempt_id].append(event)
         return all(found and isinstance(found[-1], AttemptEnd) for found in events.values())
 
     wait_for(all_ended)
