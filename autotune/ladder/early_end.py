@@ -11,7 +11,7 @@ from autotune.judge.evidence import Evidence
 from autotune.judge.figures import THROUGHPUT, column, steady_rows
 from autotune.judge.guards import REWARD
 from autotune.ladder import speed
-from autotune.ladder.view import StageView, TrialView
+from autotune.ladder.view import CLEARLY, StageView, TrialView
 from autotune.records import GuardStop
 
 
@@ -70,21 +70,17 @@ def best_speed(view: StageView) -> early_end.BestSpeed | None:
         number=best.number,
         tokens_per_s=best.objective,
         # As where a change counts as one.
-        low=best.objective * (1.0 - speed.CLEARLY * base.throughput_noise_frac),
+        low=best.objective * (1.0 - CLEARLY * base.throughput_noise_frac),
         step_noise_frac=max((f.tokens_per_s_noise_frac or 0.0 for f in repeats), default=0.0),
         step_noise_freedom=sum(max(f.steps - (f.warmup_steps or 0) - 1, 0) for f in repeats),
     )
 
 
 def _faster(view: StageView, best: TrialView | None, trial: TrialView) -> TrialView | None:
-    if not trial.is_complete or trial.objective is None or not _fits(view, trial):
+    found = view.objective_within_limit(trial)
+    if found is None:
         return best
-    return trial if best is None or trial.objective > (best.objective or 0.0) else best
-
-
-def _fits(view: StageView, trial: TrialView) -> bool:
-    peak = trial.verdict.figures.peak_memory_frac if trial.verdict else None
-    return peak is None or peak <= view.section.peak_memory_frac
+    return trial if best is None or found > (best.objective or 0.0) else best
 
 
 def _behind(view: StageView, evidence: Evidence, steps: int) -> str | None:

@@ -42,9 +42,7 @@ def baseline(view: StageView) -> Baseline | None:
     who keeps to the band has the policy of that step and none of the later ones.
     """
     assert isinstance(view.section, QualityStage)
-    first = next(
-        (t for t in view.trials if view.is_start(t) and not t.is_void and t.verdict is not None), None
-    )
+    first = next((trial for trial in view.repeats if trial.verdict is not None), None)
     if first is None or first.verdict is None:
         return None
     figures = first.verdict.figures

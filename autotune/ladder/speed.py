@@ -12,15 +12,13 @@ from autotune.job.model import SpeedStage
 from autotune.judge.drift import machine_drift
 from autotune.judge.statistics import noise_floor_frac
 from autotune.ladder.stopping import why_to_stop
-from autotune.ladder.view import Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
+from autotune.ladder.view import CLEARLY, Baseline, Finish, Move, Propose, Sample, StageView, TrialView, Wait
 from autotune.records import Candidate, Figures, Overrides
 from autotune.search.moves import changed, is_among, neighbours
 from autotune.search.repairs import untried
 
 LEAST_NOISE_FRAC = 0.02
 """Floor of the noise: two runs never agree better than this, however well their medians look."""
-CLEARLY = 2.0
-"""Standard deviations between runs by which a trial has to be faster to count as faster."""
 _ONE_CHANGE = re.compile(r"one change from #(?P<start>\d+): (?P<key>\S+) ")
 
 
@@ -114,9 +112,10 @@ def _records(view: StageView) -> tuple[TrialView, ...]:
     """
 
     def step(records: tuple[TrialView, ...], trial: TrialView) -> tuple[TrialView, ...]:
-        if view.is_start(trial) or not _is_fit(view, trial):
+        speed = view.objective_within_limit(trial)
+        if view.is_start(trial) or speed is None:
             return records
-        is_faster = not records or (trial.objective or 0.0) > (records[-1].objective or 0.0)
+        is_faster = not records or speed > (records[-1].objective or 0.0)
         return (*records, trial) if is_faster else records
 
     key = (view.start_key, view.section.peak_memory_frac)
@@ -147,17 +146,10 @@ def _measured(repeats: Sequence[TrialView]) -> list[tuple[float, TrialView]]:
 
 def _beats(view: StageView, trial: TrialView, other: TrialView, noise_frac: float) -> bool:
     """Whether `trial` is faster than `other` by more than the noise of both, inside the memory limit."""
-    if trial.objective is None or not _is_fit(view, trial):
+    speed = view.objective_within_limit(trial)
+    if speed is None:
         return False
-    return other.objective is None or trial.objective > other.objective * (1.0 + CLEARLY * noise_frac)
-
-
-def _is_fit(view: StageView, trial: TrialView) -> bool:
-    """Whether `trial` measured its speed inside the memory limit."""
-    if not trial.is_complete or trial.verdict is None or trial.objective is None:
-        return False
-    peak = trial.verdict.figures.peak_memory_frac
-    return peak is None or peak <= view.section.peak_memory_frac
+    return other.objective is None or speed > other.objective * (1.0 + CLEARLY * noise_frac)
 
 
 def _next_step(view: StageView, noise_frac: float) -> Candidate | None:

@@ -12,7 +12,7 @@ import statistics
 from dataclasses import dataclass
 
 from autotune.job.model import QualityStage, SpeedStage
-from autotune.ladder.view import StageView, TrialView
+from autotune.ladder.view import CLEARLY, StageView, TrialView
 
 SAMPLER = "sampler"
 """Origin of the candidates that the joint search proposes."""
@@ -65,7 +65,7 @@ def history(view: StageView, noise_frac: float) -> History:
     since = 0
     for one in records:
         best = one.best
-        if best is not None and one.value - best > 2.0 * noise_frac * abs(best):
+        if best is not None and one.value - best > CLEARLY * noise_frac * abs(best):
             gains.append((one.value - best) / abs(best) if best else 0.0)
             since = one.sampled
     return History(sampled - since, tuple(gains))
@@ -91,7 +91,7 @@ def _with_record(view: StageView, state: _Records, trial: TrialView) -> _Records
         return state
     sampled, records = state
     sampled += trial.candidate.origin == SAMPLER and not trial.is_void
-    value, best = _value(view, trial), records[-1].value if records else None
+    value, best = view.objective_within_limit(trial), records[-1].value if records else None
     if value is not None and (best is None or value > best):
         records = (*records, _Record(value, best, sampled))
     return sampled, records
@@ -107,16 +107,8 @@ def expected_saving_s(past: History, noise_frac: float, training_hours: float | 
     """Training time that one more trial saves on average; None where the training is not named."""
     if training_hours is None:
         return None
-    gain = statistics.fmean(past.gains) if past.gains else 2.0 * noise_frac
+    gain = statistics.fmean(past.gains) if past.gains else CLEARLY * noise_frac
     return training_hours * 3600.0 * gain / (1.0 + gain) / (past.dry + 2)
-
-
-def _value(view: StageView, trial: TrialView) -> float | None:
-    """The objective of a completed trial inside the memory limit."""
-    if not trial.is_complete or trial.verdict is None:
-        return None
-    peak = trial.verdict.figures.peak_memory_frac
-    return trial.objective if peak is None or peak <= view.section.peak_memory_frac else None
 
 
 def _whole_s(trial: TrialView) -> float | None:

@@ -17,6 +17,8 @@ from autotune.records import Candidate, Figures, FinishPlan, Outcome, StageName,
 from autotune.search.moves import is_among
 from autotune.search.points import Points, point_key
 
+CLEARLY = 2.0
+"""Standard deviations between runs by which a trial has to be better to count as better."""
 _PROPOSED_AT_MOST = 5
 """Times the stage's trials that candidates are proposed: it ends although nearly all are rejected."""
 
@@ -126,6 +128,13 @@ class StageView:
     def start_key(self) -> Hashable:
         """What runs of `start` share."""
         return point_key(self.start.params)
+
+    def objective_within_limit(self, trial: TrialView) -> float | None:
+        """The objective of a completed trial whose peak memory keeps the section's limit; None for others."""
+        if not trial.is_complete or trial.verdict is None:
+            return None
+        peak = trial.verdict.figures.peak_memory_frac
+        return trial.objective if peak is None or peak <= self.section.peak_memory_frac else None
 
     def has_tried(self, candidate: Candidate) -> bool:
         """Whether a trial of `candidate` ran, or runs, that says something of it."""

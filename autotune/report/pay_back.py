@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autotune.job.model import Job
 from autotune.judge.ledger import Ledger, PayBack, pay_back
-from autotune.ladder.speed import CLEARLY
+from autotune.ladder.view import CLEARLY
 from autotune.records import StageName, StageResult
 from autotune.report.baseline import stored_baseline
 from autotune.store.stored import StoredTrial
