@@ -23,17 +23,11 @@ from autotune.records import StageName, StageResult
 from autotune.store.store import Store
 from autotune.store.stored import StoredTrial
 from autotune.verl_plugin.tiny_job import make_tiny_job
-from benchmarks.tiny import ROOT, tiny_job, written
+from benchmarks.tiny import FAST, ROOT, tiny_job, written
 
 _LR = "actor_rollout_ref.actor.optim.lr"
 SETTINGS: Mapping[str, float] = {"timid": 1.0e-4, "bold": 2.0e-3}
 """Learning rates: one hardly moves the policy in 15 steps, one drifts over the guard's KL limit."""
-_FAST: Mapping[str, Any] = {
-    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 8,
-    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": 8,
-    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": 8,
-    "actor_rollout_ref.rollout.max_num_seqs": 64,
-}
 _ACCEPTED = {True: "accepted", False: "not accepted"}
 
 
@@ -92,7 +86,7 @@ def _job(folder: Path, setting: str, seed: int, trials: int) -> Path:
     job = tiny_job(folder, f"{setting}-{seed}")
     # The seed is the whole run's: the sampler's, the order of the data and the rollout's.
     seeds = {"data.seed": seed, "actor_rollout_ref.rollout.seed": seed}
-    job["verl"]["overrides"].update({**_FAST, _LR: SETTINGS[setting], **seeds})
+    job["verl"]["overrides"].update({**FAST, _LR: SETTINGS[setting], **seeds})
     job["stages"]["quality"] |= {"seed": seed, "trials": trials}
     return written(folder, job)
 

@@ -21,14 +21,14 @@ from autotune.store.store import Store
 from autotune.store.stored import StoredAttempt, StoredTrial
 from autotune.trial.process_tree import descendants
 from autotune.trial.running import read_running
+from benchmarks.tiny import FAST, ROOT
+from benchmarks.tiny import tiny_job as shipped_tiny_job
 
-REPOSITORY = Path(__file__).parents[2]
 ACTOR = "actor_rollout_ref.actor."
 ROLLOUT = "actor_rollout_ref.rollout."
 MICRO_BATCH = ACTOR + "ppo_micro_batch_size_per_gpu"
 LOG_PROB = ROLLOUT + "log_prob_micro_batch_size_per_gpu"
 REFERENCE = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu"
-FITS = {MICRO_BATCH: 8, LOG_PROB: 8, REFERENCE: 8, ROLLOUT + "max_num_seqs": 64}
 COMMAND_LIMIT_S = 1500.0
 SECRET = "not-to-be-written"
 """Value of a variable in a story's job file."""
@@ -49,14 +49,8 @@ class Told:
 
 def tiny_job(folder: Path, tiny: Path, overrides: dict[str, Any] | None = None, **sections: Any) -> Path:
     """The shipped tiny job with `overrides` over verl's and one survive trial; written to `folder`."""
-    job = yaml.safe_load((REPOSITORY / "jobs" / "tiny-cpu.yaml").read_text())
-    own = job["verl"]["overrides"]
-    for key, value in own.items():
-        if isinstance(value, str) and value.startswith(".tiny/"):
-            own[key] = str(tiny / value.removeprefix(".tiny/"))
-    own.update({**FITS, **(overrides or {})})
-    job["name"] = folder.name
-    job["storage"] = {"results": str(folder / "results")}
+    job = shipped_tiny_job(folder, folder.name, data=tiny)
+    job["verl"]["overrides"].update({**FAST, **(overrides or {})})
     survive = {"search_space": "survive_tiny_cpu", "steps": 3, "trials": 1, "seed": 1, "certificate": None}
     job["stages"] = {"survive": survive}
     job["resources"]["warm_sessions"] = False  # one trial each: the whole tree ends with it
@@ -73,7 +67,7 @@ def start(job_file: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "autotune", "run", str(job_file), *more]
     return subprocess.Popen(
         command,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

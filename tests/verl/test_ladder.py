@@ -16,8 +16,9 @@ from autotune.job.paths import AttemptPaths
 from autotune.records import RUNGS, AttemptRole, AttemptState, Outcome, StageName
 from autotune.store.store import Store
 from autotune.trial.process_tree import is_alive
+from benchmarks.tiny import ROOT
 from tests.verl.small_ladder import Climbed
-from tests.verl.stories import MICRO_BATCH, REPOSITORY
+from tests.verl.stories import MICRO_BATCH
 
 pytestmark = [pytest.mark.verl, pytest.mark.timeout(2400)]
 
@@ -100,7 +101,7 @@ def test_exported_file_runs_on_stock_verl(ladder: Climbed, tmp_path: Path) -> No
     job = str(ladder.job)
     exported = subprocess.run(
         [sys.executable, "-m", "autotune", "export", "--job", job, "-o", str(best), "--json"],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
