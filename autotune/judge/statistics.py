@@ -12,6 +12,8 @@ from autotune.judge.intervals import t_critical
 MAD_TO_SIGMA = 1.4826
 """Scales the median absolute deviation to a normal distribution's standard deviation."""
 _QUARTER_AT_LEAST = 3
+_ONE_IN_100_Z = 2.326
+"""The normal distribution's 99 % point."""
 _Value = TypeVar("_Value")
 
 
@@ -99,9 +101,6 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
     y_mean = math.fsum(y for _, y in points) / len(points)
     variance = math.fsum((x - x_mean) ** 2 for x, _ in points)
     return math.fsum((x - x_mean) * (y - y_mean) for x, y in points) / variance
-
-
-_ONE_IN_100_Z = 2.326
 
 
 def detrended_std(values: Iterable[float | None]) -> float | None:

@@ -14,7 +14,9 @@ import tempfile
 from pathlib import Path
 
 from autotune.job.loading import load_job
+from autotune.job.model import Job
 from autotune.job.paths import JobPaths
+from autotune.job.space import SearchSpace
 from autotune.records import Outcome
 from autotune.store.store import Store
 from benchmarks.first_feasible import arms
@@ -32,8 +34,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--trials", type=int, default=20, help="at most")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="bench-first-feasible-"))
-    tight = _tightness(options.share)
-    job_file = _job(folder, tight, options.trials)
+    job = narrowed(load_job(ROOT / "jobs" / "tiny-cpu.yaml"))
+    tight = _tightness(job, options.share)
+    job_file = _job(folder, job.stages.survive.search_space, tight, options.trials)
     done = subprocess.run(
         [sys.executable, "-m", "autotune", "run", str(job_file)],
         cwd=ROOT,
@@ -59,20 +62,19 @@ def main(arguments: list[str]) -> int:
     return 0 if first is not None else 1
 
 
-def _tightness(share: float) -> Tightness:
-    job, landscape = narrowed(load_job(ROOT / "jobs" / "tiny-cpu.yaml")), Landscape.read(PEAKS)
+def _tightness(job: Job, share: float) -> Tightness:
+    landscape = Landscape.read(PEAKS)
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "config.json").write_text(json.dumps(dict(landscape.model)), encoding="utf-8")
         space = arms.space_of(Setting(job, landscape, unset(), Path(name)), {})
     return tightness(landscape, space, wanted=share, limit_frac=job.stages.survive.peak_memory_frac)
 
 
-def _job(folder: Path, tight: Tightness, trials: int) -> Path:
+def _job(folder: Path, searched: SearchSpace, tight: Tightness, trials: int) -> Path:
     job = tiny_job(folder, "first-feasible")
-    survive = narrowed(load_job(ROOT / "jobs" / "tiny-cpu.yaml")).stages.survive
     job["verl"]["overrides"].update(overrides_of("micro_batch", 64))
     job["resources"]["cpu"]["worker_memory_cap_gb"] = round(tight.capacity_gb, 4)
-    space = survive.search_space.model_dump(mode="json", exclude_none=True)
+    space = searched.model_dump(mode="json", exclude_none=True)
     job["stages"] = {"survive": {"search_space": space, "steps": 4, "trials": trials, "seed": 1}}
     return written(folder, job)
 
