@@ -13,12 +13,14 @@ import argparse
 import itertools
 import json
 import lzma
+import os
 import platform
 import random
+import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,7 @@ def main(arguments: list[str]) -> int:
     job = _variant(load_job(options.job), options)
     noted = [line for line in map(json.loads, _lines(NOTES)) if line["job"] == job.name]
     if not noted:
-        _append(_provenance(job, options))
+        _append(_provenance(job, options, arguments))
     grid = _grid(job)
     waiting = _left(_sampled(grid, options.sample or len(grid)), noted, options.repeats)
     deadline_s = time.monotonic() + 60.0 * options.minutes
@@ -166,17 +168,15 @@ def _peaks_gb(attempt: RealAttempt) -> dict[str, float]:
     return peaks_gb
 
 
-def _provenance(job: Job, options: argparse.Namespace) -> dict[str, Any]:
+def _provenance(job: Job, options: argparse.Namespace, arguments: Sequence[str]) -> dict[str, Any]:
     return {
         "job": job.name,
         "recorded_utc": datetime.now(timezone.utc).isoformat(timespec="minutes"),
-        "command": "python -m benchmarks.landscape.record",
-        "set": options.set,
-        "sample": options.sample,
+        "command": shlex.join(["python", "-m", "benchmarks.landscape.record", *arguments]),
         "steps": options.steps,
         "worker_memory_cap_gb": options.cap_gb,
         "verl": verl_version(),
-        "machine": f"{platform.machine()}, two cores",
+        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s)",
         "space": "speed_tiny_cpu",
     }
 
